@@ -1,0 +1,1 @@
+"""The domain: what is known, decided and said."""

@@ -1,0 +1,1 @@
+"""The face for staff: Django admin."""

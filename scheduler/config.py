@@ -1,0 +1,62 @@
+"""Every option of a project, its default and its meaning [pure]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectConfig:
+    """What an operator may decide; read from the environment by ``project/settings.py``."""
+
+    name: str = "Manyhands"
+    """The project's name, as volunteers see it; unique among the projects of one client."""
+
+    master_url: str = "http://127.0.0.1:8000/"
+    """The URL volunteers attach to, with its closing slash; never change it (PROTOCOL trap 24)."""
+
+    ledger: bool = True
+    """Whether every move is written to the ledger; off, timelines and `explain` say so."""
+
+    request_delay: timedelta = timedelta(seconds=7)
+    """How long a client waits at least between two scheduler RPCs."""
+
+    max_results_per_rpc: int = 50
+    """How many results one scheduler RPC hands out at most, per CPU of the host."""
+
+    max_results_accepted: int = 2000
+    """How many reported results one RPC settles; those beyond are not acknowledged and come again."""
+
+    max_in_progress_per_cpu: int = 100
+    """How many results a host may hold per CPU."""
+
+    candidates_per_page: int = 200
+    """How many unsent results a claim reads at a time."""
+
+    min_client_version: int = 0
+    """Oldest client served, as 10000*major + 100*minor + release; 0 serves all."""
+
+    account_creation: bool = True
+    """Whether volunteers may create accounts from their client."""
+
+    max_request_bytes: int = 32 * 1024 * 1024
+    """Longest scheduler request read; a longer one gets a message and a delay."""
+
+    purge_after: timedelta = timedelta(0)
+    """How long a finished workunit's rows are kept once its files are deleted."""
+
+    @property
+    def upload_url(self) -> str:
+        """Where clients upload output files; must contain ``file_upload_handler`` (trap 8)."""
+        return f"{self.master_url}upload/file_upload_handler"
+
+    @property
+    def scheduler_url(self) -> str:
+        """Where clients send scheduler requests."""
+        return f"{self.master_url}cgi/scheduler"
+
+    @property
+    def download_url(self) -> str:
+        """The folder below which clients download files."""
+        return f"{self.master_url}download/"

@@ -1,0 +1,1 @@
+"""All that a judgement may know, as frozen dataclasses [pure]."""

@@ -1,0 +1,100 @@
+"""The tables of volunteers' computers."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Host(models.Model):
+    """One computer that attached, as its client describes it (PROTOCOL 2.1).
+
+    Speeds are operations per second and CPU; sizes are bytes.  A host that was merged into another
+    keeps its row and points there, so that a client with the old id is told the new one.
+    """
+
+    account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="hosts")
+    merged_into = models.ForeignKey(
+        "self", models.SET_NULL, null=True, blank=True, related_name="merged_from"
+    )
+    rpc_seqno = models.IntegerField(default=0)
+    rpc_at = models.DateTimeField()
+    created_at = models.DateTimeField()
+    host_cpid = models.CharField(max_length=32, blank=True, default="")
+    domain_name = models.CharField(max_length=254, blank=True, default="")
+    last_ip_addr = models.CharField(max_length=64, blank=True, default="")
+    timezone = models.IntegerField(default=0)
+    platform_name = models.CharField(max_length=254, blank=True, default="")
+    client_version = models.IntegerField(default=0)
+    venue = models.CharField(max_length=254, blank=True, default="")
+
+    p_ncpus = models.IntegerField(default=1)
+    p_vendor = models.CharField(max_length=254, blank=True, default="")
+    p_model = models.CharField(max_length=254, blank=True, default="")
+    p_fpops = models.FloatField(default=1e9)
+    p_iops = models.FloatField(default=1e9)
+    p_membw = models.FloatField(default=1e9)
+    m_nbytes = models.FloatField(default=0)
+    m_cache = models.FloatField(default=0)
+    m_swap = models.FloatField(default=0)
+    d_total = models.FloatField(default=0)
+    d_free = models.FloatField(default=0)
+    os_name = models.CharField(max_length=254, blank=True, default="")
+    os_version = models.CharField(max_length=254, blank=True, default="")
+    n_bwup = models.FloatField(default=0)
+    n_bwdown = models.FloatField(default=0)
+    on_frac = models.FloatField(default=1)
+    active_frac = models.FloatField(default=1)
+    gpu_active_frac = models.FloatField(default=1)
+
+    hr_class = models.IntegerField(default=0)
+    max_in_progress = models.IntegerField(null=True, blank=True)
+    denied = models.BooleanField(default=False)
+    total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
+    expavg_credit = models.FloatField(default=0)
+    expavg_at = models.DateTimeField(null=True, blank=True)
+    turnaround_seconds = models.FloatField(default=0)
+    last_refusals = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        """Found by their owner, and by what a re-attaching client says of itself."""
+
+        db_table = "host"
+        indexes = [
+            models.Index(fields=["account", "host_cpid"], name="find_host_by_cpid"),
+            models.Index(fields=["account", "domain_name"], name="find_host_by_facts"),
+        ]
+
+    def __str__(self) -> str:
+        """Show the name that the computer gives itself."""
+        return f"{self.domain_name or 'host'} #{self.pk}"
+
+
+class HostAppVersion(models.Model):
+    """What the server has learned of one app version on one host (BOINC's host_app_version)."""
+
+    host = models.ForeignKey(Host, models.CASCADE, related_name="app_versions")
+    app_version = models.ForeignKey(
+        "scheduler.AppVersion", models.CASCADE, related_name="+", db_index=False
+    )
+    consecutive_valid = models.IntegerField(default=0)
+    n_valid = models.BigIntegerField(default=0)
+    max_results_per_day = models.IntegerField(default=0)
+    results_today = models.IntegerField(default=0)
+    et_n = models.FloatField(default=0)
+    et_avg = models.FloatField(default=0)
+    turnaround_n = models.FloatField(default=0)
+    turnaround_avg = models.FloatField(default=0)
+
+    class Meta:
+        """One row per pair."""
+
+        db_table = "host_app_version"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["host", "app_version"], name="host_app_version_is_one_per_pair"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the pair."""
+        return f"host {self.host_id}, app version {self.app_version_id}"

@@ -1,0 +1,69 @@
+"""The append-only tables: every move that was made, every credit that was granted."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from scheduler.lifecycle import Actor, Axis, Because
+from scheduler.models._choices import choices
+
+
+class LedgerEntry(models.Model):
+    """One move: when, of what, on which axis, from, to, because, by.
+
+    Written by the statement that makes the move.  Partitioned by day on `at`; without foreign keys,
+    for an entry outlives its subject until its day is dropped.  `result_id` is NULL for a move of
+    the workunit itself.  `source` is 0 for a birth.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField()
+    workunit_id = models.BigIntegerField()
+    result_id = models.BigIntegerField(null=True, blank=True)
+    axis = models.SmallIntegerField(choices=choices(Axis))
+    source = models.SmallIntegerField()
+    target = models.SmallIntegerField()
+    because = models.SmallIntegerField(choices=choices(Because))
+    by = models.SmallIntegerField(choices=choices(Actor))
+
+    class Meta:
+        """Made by hand in the first migration: Django does not partition."""
+
+        db_table = "ledger_entry"
+        managed = False
+        verbose_name_plural = "ledger entries"
+
+    def __str__(self) -> str:
+        """Show the subject and the axis."""
+        return f"workunit {self.workunit_id} result {self.result_id} axis {self.axis}"
+
+
+class CreditEntry(models.Model):
+    """One grant of credit; totals on hosts and accounts are sums of these.
+
+    The pair (result, rule) is unique: no crash or repeat pays twice.  `result_id` is no foreign key:
+    the entry outlives the purged result.
+    """
+
+    result_id = models.BigIntegerField()
+    rule = models.CharField(max_length=20)
+    account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="+")
+    host = models.ForeignKey("scheduler.Host", models.PROTECT, related_name="+")
+    app = models.ForeignKey("scheduler.App", models.PROTECT, related_name="+", db_index=False)
+    amount = models.DecimalField(max_digits=20, decimal_places=6)
+    granted_at = models.DateTimeField()
+
+    class Meta:
+        """Nothing is paid twice."""
+
+        db_table = "credit_entry"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["result_id", "rule"], name="credit_entry_is_granted_once"
+            ),
+        ]
+        verbose_name_plural = "credit entries"
+
+    def __str__(self) -> str:
+        """Show result and amount."""
+        return f"result {self.result_id}: {self.amount}"

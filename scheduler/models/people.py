@@ -1,0 +1,137 @@
+"""The tables of people: accounts, their keys, teams."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.models import PermissionsMixin
+from django.db import models
+from django.db.models.functions import Lower
+
+
+class AccountManager(BaseUserManager["Account"]):
+    """Finds accounts by e-mail, whatever its case; creates staff for ``createsuperuser``."""
+
+    def get_by_natural_key(self, username: str | None) -> Account:
+        """Find the account of an e-mail address."""
+        return self.get(email=(username or "").lower())
+
+    def create_superuser(self, email: str, password: str, **fields: Any) -> Account:  # noqa: ANN401
+        """Create a member of staff with every right (asked for by Django's own command)."""
+        from scheduler.operations import accounts  # noqa: PLC0415  the one door for new accounts
+
+        return accounts.create_staff(email=email, password=password, **fields)
+
+
+class Team(models.Model):
+    """Accounts that add up their credit."""
+
+    name = models.CharField(max_length=254, unique=True)
+    founder = models.ForeignKey(
+        "scheduler.Account", models.SET_NULL, null=True, blank=True, related_name="founded_teams"
+    )
+    url = models.URLField(blank=True, default="")
+    description = models.TextField(blank=True, default="")
+    country = models.CharField(max_length=64, blank=True, default="")
+    joinable = models.BooleanField(default=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        """Named as BOINC's table is."""
+
+        db_table = "team"
+
+    def __str__(self) -> str:
+        """Show the name."""
+        return self.name
+
+
+class Account(AbstractBaseUser, PermissionsMixin):
+    """A person: volunteer, submitter or member of staff.
+
+    The password is stored as Django's hash of BOINC's ``md5(password + lower(e-mail))``, so that
+    the client's dialog and the web form check the same secret (`operations.accounts`).
+    """
+
+    email = models.EmailField(max_length=254, unique=True)
+    name = models.CharField(max_length=254, blank=True, default="")
+    country = models.CharField(max_length=64, blank=True, default="")
+    url = models.URLField(blank=True, default="")
+    team = models.ForeignKey(
+        Team, models.SET_NULL, null=True, blank=True, related_name="members"
+    )
+    cross_project_id = models.CharField(max_length=32)
+    venue = models.CharField(max_length=254, blank=True, default="")
+    global_prefs = models.TextField(blank=True, default="")
+    global_prefs_mod_time = models.FloatField(default=0)
+    project_prefs = models.TextField(blank=True, default="")
+    total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
+    expavg_credit = models.FloatField(default=0)
+    expavg_at = models.DateTimeField(null=True, blank=True)
+    is_staff = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField()
+
+    objects: ClassVar[AccountManager] = AccountManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    class Meta:
+        """An e-mail address is one account, however it is spelled: it is kept in lower case."""
+
+        db_table = "account"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(email=Lower("email")), name="account_email_is_lower_case"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the name, or the e-mail address of one who gave none."""
+        return self.name or self.email
+
+
+class AccountKey(models.Model):
+    """A secret by which a client says whose it is; stored hashed, and sealed for the replies.
+
+    STRONG keys are random.  A WEAK key is BOINC's weak authenticator: it may fetch and report work
+    but not change preferences, and it is made anew when the password changes.
+    """
+
+    class Kind(models.IntegerChoices):
+        """What a key is good for."""
+
+        STRONG = 1
+        WEAK = 2
+
+    account = models.ForeignKey(Account, models.CASCADE, related_name="keys")
+    kind = models.SmallIntegerField(choices=Kind.choices, default=Kind.STRONG)
+    name = models.CharField(max_length=100, default="first key")
+    key_hash = models.CharField(max_length=64, unique=True)
+    sealed = models.BinaryField()
+    is_current = models.BooleanField(default=True)
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        """One current key of each kind per account: the one that log-in returns."""
+
+        db_table = "account_key"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "kind"],
+                condition=models.Q(is_current=True),
+                name="account_key_current_is_one_per_kind",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(is_current=False) | models.Q(revoked_at__isnull=True),
+                name="account_key_current_is_not_revoked",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the key's name, never the key."""
+        return f"{self.name} ({self.get_kind_display()})"

@@ -1,0 +1,395 @@
+"""The tables of work: batches, workunits, results and their files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import models
+from django.db.models import F, Q
+
+from scheduler.lifecycle import (
+    AssimilateState,
+    FileDeleteState,
+    Outcome,
+    ReleaseState,
+    ServerState,
+    ValidateState,
+)
+from scheduler.models._choices import choices, named
+
+
+class Queue(models.Model):
+    """A named lane of work with limits of its own."""
+
+    name = models.CharField(max_length=100, unique=True)
+    app = models.ForeignKey("scheduler.App", models.PROTECT, null=True, blank=True, related_name="queues")
+    max_in_progress = models.IntegerField(null=True, blank=True)
+    order = models.CharField(
+        max_length=8,
+        choices=[("priority", "priority"), ("fifo", "fifo"), ("lifo", "lifo")],
+        default="priority",
+    )
+    created_at = models.DateTimeField()
+
+    class Meta:
+        """Known by name."""
+
+        db_table = "queue"
+
+    def __str__(self) -> str:
+        """Show the name."""
+        return self.name
+
+
+class Batch(models.Model):
+    """Workunits submitted together by one person."""
+
+    class State(models.IntegerChoices):
+        """BOINC's batch states (PROTOCOL 8.2)."""
+
+        INIT = 0
+        IN_PROGRESS = 1
+        COMPLETE = 2
+        ABORTED = 3
+        RETIRED = 4
+
+    name = models.CharField(max_length=250)
+    submitter = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="batches")
+    app = models.ForeignKey("scheduler.App", models.PROTECT, null=True, blank=True, related_name="+")
+    state = models.SmallIntegerField(choices=State.choices, default=State.INIT)
+    created_at = models.DateTimeField()
+    expire_at = models.DateTimeField(null=True, blank=True)
+    meta = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        """A submitter's batches have different names."""
+
+        db_table = "batch"
+        constraints = [
+            models.UniqueConstraint(fields=["submitter", "name"], name="batch_name_is_the_submitters"),
+        ]
+        verbose_name_plural = "batches"
+
+    def __str__(self) -> str:
+        """Show the name."""
+        return self.name
+
+
+class Workunit(models.Model):
+    """One piece of science to be computed, by as many hosts as it takes to be sure.
+
+    Numbers are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
+    `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output files
+    each result must bring: ``[{"open_name", "max_nbytes", "optional", "copy_file", "sticky"}, ...]``.
+    `transition_at` NULL means that nothing is left to decide.
+    """
+
+    name = models.CharField(max_length=200)
+    app = models.ForeignKey("scheduler.App", models.PROTECT, related_name="workunits", db_index=False)
+    batch = models.ForeignKey(
+        Batch, models.PROTECT, null=True, blank=True, related_name="workunits", db_index=False
+    )
+    queue = models.ForeignKey(
+        Queue, models.PROTECT, null=True, blank=True, related_name="workunits", db_index=False
+    )
+    command_line = models.TextField(blank=True, default="", db_default="")
+    outputs = models.JSONField(default=list)
+    keywords = models.CharField(max_length=254, blank=True, default="", db_default="")
+    meta = models.JSONField(default=dict, blank=True)
+
+    rsc_fpops_est = models.FloatField(default=3.6e12, db_default=3.6e12)
+    rsc_fpops_bound = models.FloatField(default=8.64e13, db_default=8.64e13)
+    rsc_memory_bound = models.FloatField(default=5e8, db_default=5e8)
+    rsc_disk_bound = models.FloatField(default=1e9, db_default=1e9)
+    rsc_bandwidth_bound = models.FloatField(default=0, db_default=0)
+    delay_bound = models.DurationField(default=timedelta(days=7), db_default=timedelta(days=7))
+    min_quorum = models.IntegerField(default=1, db_default=1)
+    target_nresults = models.IntegerField(default=1, db_default=1)
+    max_error_results = models.IntegerField(default=3, db_default=3)
+    max_total_results = models.IntegerField(default=10, db_default=10)
+    max_success_results = models.IntegerField(default=6, db_default=6)
+    max_timeouts = models.IntegerField(null=True, blank=True)
+    priority = models.IntegerField(default=0, db_default=0)
+    size_class = models.SmallIntegerField(default=-1, db_default=-1)
+    hr_class = models.IntegerField(default=0, db_default=0)
+    app_version_num = models.IntegerField(default=0, db_default=0)
+    app_version = models.ForeignKey(
+        "scheduler.AppVersion", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
+
+    start_after = models.DateTimeField(null=True, blank=True)
+    start_before = models.DateTimeField(null=True, blank=True)
+    end_before = models.DateTimeField(null=True, blank=True)
+    release_state = models.SmallIntegerField(
+        choices=choices(ReleaseState), default=ReleaseState.RELEASED, db_default=ReleaseState.RELEASED
+    )
+    pending_dependency_count = models.IntegerField(default=0, db_default=0)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    cancel_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
+
+    error_mask = models.IntegerField(default=0, db_default=0)
+    need_validate = models.BooleanField(default=False, db_default=False)
+    # No constraint: the purger would pay for it with a look-up per result; fsck checks it.
+    canonical_result = models.ForeignKey(
+        "scheduler.Result",
+        models.DO_NOTHING,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+    )
+    canonical_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0, db_default=0)
+    assimilate_state = models.SmallIntegerField(
+        choices=choices(AssimilateState), default=AssimilateState.INIT, db_default=AssimilateState.INIT
+    )
+    assimilate_after = models.DateTimeField(null=True, blank=True)
+    file_delete_state = models.SmallIntegerField(
+        choices=choices(FileDeleteState), default=FileDeleteState.INIT, db_default=FileDeleteState.INIT
+    )
+    file_delete_after = models.DateTimeField(null=True, blank=True)
+    transition_at = models.DateTimeField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    lease_token = models.BigIntegerField(default=0, db_default=0)
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        """Each index is named with the statement that it serves."""
+
+        db_table = "workunit"
+        constraints = [
+            # Not unique=True: Django would add a second index for LIKE.
+            models.UniqueConstraint(fields=["name"], name="workunit_name_is_unique"),
+            named("release_state", ReleaseState, table="workunit"),
+            named("assimilate_state", AssimilateState, table="workunit"),
+            named("file_delete_state", FileDeleteState, table="workunit"),
+            models.CheckConstraint(
+                condition=Q(canonical_result__isnull=True) | Q(error_mask=0),
+                name="workunit_has_an_answer_or_a_reason_not_both",
+            ),
+            models.CheckConstraint(
+                condition=Q(assimilate_state=AssimilateState.INIT)
+                | Q(canonical_result__isnull=False)
+                | ~Q(error_mask=0),
+                name="workunit_is_assimilated_with_an_answer_or_a_reason",
+            ),
+            models.CheckConstraint(
+                condition=Q(file_delete_state=FileDeleteState.INIT)
+                | Q(assimilate_state=AssimilateState.DONE),
+                name="workunit_inputs_go_after_assimilation",
+            ),
+            models.CheckConstraint(
+                condition=Q(min_quorum__gte=1)
+                & Q(target_nresults__gte=F("min_quorum"))
+                & Q(max_error_results__gte=0)
+                & Q(max_total_results__gte=F("target_nresults"))
+                & Q(max_success_results__gte=F("target_nresults"))
+                & Q(pending_dependency_count__gte=0),
+                name="workunit_replication_numbers_agree",
+            ),
+            models.CheckConstraint(
+                condition=Q(delay_bound__gt=timedelta(0))
+                & Q(rsc_fpops_est__gt=0)
+                & Q(rsc_fpops_bound__gt=0)
+                & Q(rsc_disk_bound__gt=0)
+                & Q(rsc_memory_bound__gte=0),
+                name="workunit_bounds_are_positive",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["transition_at"],
+                condition=Q(transition_at__isnull=False),
+                name="lock_due_workunits",
+            ),
+            models.Index(fields=["id"], condition=Q(need_validate=True), name="lock_unvalidated"),
+            models.Index(
+                fields=["id"],
+                condition=Q(assimilate_state=AssimilateState.READY),
+                name="lease_unassimilated",
+            ),
+            models.Index(
+                fields=["file_delete_after", "id"],
+                condition=Q(file_delete_state__in=[FileDeleteState.READY, FileDeleteState.ERROR]),
+                name="read_deletable_inputs",
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(file_delete_state=FileDeleteState.DONE),
+                name="lock_purgeable",
+            ),
+            models.Index(
+                fields=["end_before"],
+                condition=Q(end_before__isnull=False, assimilate_state=AssimilateState.INIT),
+                name="expire_unfinished",
+            ),
+            models.Index(
+                fields=["batch", "id"], condition=Q(batch__isnull=False), name="workunits_of_batch"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the name."""
+        return self.name
+
+
+class WorkunitFile(models.Model):
+    """One input file of a workunit."""
+
+    workunit = models.ForeignKey(
+        Workunit, models.CASCADE, related_name="input_files", db_index=False
+    )
+    file = models.ForeignKey("scheduler.File", models.PROTECT, related_name="+")
+    position = models.SmallIntegerField()
+    open_name = models.CharField(max_length=250, blank=True, default="", db_default="")
+    copy_file = models.BooleanField(default=False, db_default=False)
+    sticky = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        """A workunit's inputs have an order."""
+
+        db_table = "workunit_file"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workunit", "position"], name="workunit_file_has_its_place"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the name by which the program opens it."""
+        return self.open_name or str(self.file)
+
+
+class Result(models.Model):
+    """One attempt at a workunit by one host (BOINC's result; volunteers say task).
+
+    `app` and `priority` repeat the workunit's, so that a claim walks one index.
+    Times: `cpu_time`, `elapsed_time` seconds as the client says; `*_at` the server's clock.
+    """
+
+    workunit = models.ForeignKey(Workunit, models.CASCADE, related_name="results", db_index=False)
+    app = models.ForeignKey("scheduler.App", models.PROTECT, related_name="+", db_index=False)
+    name = models.CharField(max_length=220)
+    attempt = models.IntegerField()
+    priority = models.IntegerField(default=0, db_default=0)
+    server_state = models.SmallIntegerField(choices=choices(ServerState), default=ServerState.UNSENT, db_default=ServerState.UNSENT)
+    outcome = models.SmallIntegerField(choices=choices(Outcome), default=Outcome.INIT, db_default=Outcome.INIT)
+    client_state = models.SmallIntegerField(default=0, db_default=0)
+    validate_state = models.SmallIntegerField(
+        choices=choices(ValidateState), default=ValidateState.INIT, db_default=ValidateState.INIT
+    )
+    file_delete_state = models.SmallIntegerField(
+        choices=choices(FileDeleteState), default=FileDeleteState.INIT, db_default=FileDeleteState.INIT
+    )
+    file_delete_after = models.DateTimeField(null=True, blank=True)
+
+    host = models.ForeignKey("scheduler.Host", models.PROTECT, null=True, blank=True, related_name="results", db_index=False)
+    account = models.ForeignKey(
+        "scheduler.Account", models.PROTECT, null=True, blank=True, related_name="results", db_index=False
+    )
+    app_version = models.ForeignKey(
+        "scheduler.AppVersion", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
+    flops_estimate = models.FloatField(default=0, db_default=0)
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True, blank=True)
+    report_deadline = models.DateTimeField(null=True, blank=True)
+    credit_deadline = models.DateTimeField(null=True, blank=True)
+    acknowledged_at = models.DateTimeField(null=True, blank=True)
+    received_at = models.DateTimeField(null=True, blank=True)
+    resent_count = models.SmallIntegerField(default=0, db_default=0)
+
+    exit_status = models.IntegerField(default=0, db_default=0)
+    cpu_time = models.FloatField(default=0, db_default=0)
+    elapsed_time = models.FloatField(default=0, db_default=0)
+    peak_working_set_bytes = models.FloatField(default=0, db_default=0)
+    peak_swap_bytes = models.FloatField(default=0, db_default=0)
+    peak_disk_bytes = models.FloatField(default=0, db_default=0)
+    stderr = models.TextField(blank=True, default="", db_default="")
+    granted_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0, db_default=0)
+
+    class Meta:
+        """Each index is named with the statement that it serves."""
+
+        db_table = "result"
+        constraints = [
+            models.UniqueConstraint(fields=["name"], name="result_name_is_unique"),
+            named("server_state", ServerState, table="result"),
+            named("outcome", Outcome, table="result"),
+            named("validate_state", ValidateState, table="result"),
+            named("file_delete_state", FileDeleteState, table="result"),
+            models.UniqueConstraint(
+                fields=["workunit", "attempt"], name="result_is_one_per_attempt"
+            ),
+            models.CheckConstraint(
+                condition=(Q(server_state=ServerState.OVER) & ~Q(outcome=Outcome.INIT))
+                | (~Q(server_state=ServerState.OVER) & Q(outcome=Outcome.INIT)),
+                name="result_has_an_outcome_when_over",
+            ),
+            models.CheckConstraint(
+                condition=~Q(server_state=ServerState.IN_PROGRESS)
+                | Q(
+                    host__isnull=False,
+                    account__isnull=False,
+                    sent_at__isnull=False,
+                    report_deadline__isnull=False,
+                ),
+                name="result_in_progress_has_a_host_and_a_deadline",
+            ),
+            models.CheckConstraint(
+                condition=~Q(validate_state=ValidateState.VALID) | Q(outcome=Outcome.SUCCESS),
+                name="result_valid_is_a_success",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                F("app"),
+                F("priority").desc(),
+                F("id"),
+                condition=Q(server_state=ServerState.UNSENT),
+                name="read_candidates",
+            ),
+            models.Index(
+                fields=["report_deadline"],
+                condition=Q(server_state=ServerState.IN_PROGRESS),
+                name="time_out_results",
+            ),
+            models.Index(
+                fields=["host"],
+                condition=Q(server_state=ServerState.IN_PROGRESS),
+                name="results_held_by_host",
+            ),
+            models.Index(
+                fields=["file_delete_after", "id"],
+                condition=Q(file_delete_state__in=[FileDeleteState.READY, FileDeleteState.ERROR]),
+                name="read_deletable_outputs",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the name."""
+        return self.name
+
+
+class ResultFile(models.Model):
+    """One output file that a reported result brought, with the digests of what really arrived."""
+
+    result = models.ForeignKey(Result, models.CASCADE, related_name="output_files", db_index=False)
+    position = models.SmallIntegerField()
+    name = models.CharField(max_length=250)
+    nbytes = models.BigIntegerField()
+    md5 = models.CharField(max_length=32)
+    sha256 = models.CharField(max_length=64)
+
+    class Meta:
+        """A result's outputs have an order."""
+
+        db_table = "result_file"
+        constraints = [
+            models.UniqueConstraint(fields=["result", "position"], name="result_file_has_its_place"),
+        ]
+
+    def __str__(self) -> str:
+        """Show the physical name."""
+        return self.name

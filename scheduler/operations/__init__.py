@@ -1,0 +1,1 @@
+"""Writes: one public function, one transaction, one use."""

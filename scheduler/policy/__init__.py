@@ -1,0 +1,1 @@
+"""Judgements: facts in, a verdict out [pure]."""

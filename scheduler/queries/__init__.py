@@ -1,0 +1,1 @@
+"""Reads: rows in, facts or plain dicts out."""

@@ -1,0 +1,70 @@
+"""Statements worth reading, one per file, and the few functions that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any, LiteralString, TypeVar, cast
+
+from django.conf import settings
+from django.db import connection
+from psycopg.types.json import Jsonb
+
+Params = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class UnknownStatement(LookupError):
+    """No statement of this name. Hint: add `<name>.sql` beside the package that loads it."""
+
+
+@cache
+def load(name: str, package: str = "scheduler.sql") -> LiteralString:
+    """Read the statement `name`.sql of a package; raises `UnknownStatement`."""
+    source = files(package) / f"{name}.sql"
+    if not source.is_file():
+        msg = f"There is no statement {name!r} in {package}."
+        raise UnknownStatement(msg)
+    return cast(LiteralString, source.read_text(encoding="utf-8"))
+
+
+def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dict[str, Any]]:
+    """Run a statement and return its rows as dicts."""
+    with _run(name, params, package) as cursor:
+        columns = [column.name for column in cursor.description]
+        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+
+
+def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler.sql") -> list[T]:
+    """Run a statement and return its rows as `kind`, whose fields are named as its columns."""
+    return [kind(**row) for row in fetch(name, params, package)]
+
+
+def fetch_one(name: str, params: Params, package: str = "scheduler.sql") -> dict[str, Any] | None:
+    """Run a statement and return its first row as a dict, or None."""
+    rows = fetch(name, params, package)
+    return rows[0] if rows else None
+
+
+def execute(name: str, params: Params, package: str = "scheduler.sql") -> int:
+    """Run a statement and return how many rows it touched."""
+    with _run(name, params, package) as cursor:
+        return int(cursor.rowcount)
+
+
+def json_array(values: Sequence[Any]) -> list[Jsonb]:
+    """Wrap values so that psycopg sends them as an array of jsonb."""
+    return [Jsonb(value) for value in values]
+
+
+@contextmanager
+def _run(name: str, params: Params, package: str) -> Iterator[Any]:
+    # Every statement that makes a move may name %(ledger)s: the operator's switch.
+    statement = load(name, package)
+    if "%(ledger)s" in statement:
+        params = {**params, "ledger": settings.PROJECT.ledger}
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params)
+        yield cursor
