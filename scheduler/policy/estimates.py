@@ -1,0 +1,64 @@
+"""How fast a host is, how much of it may be used, how long a result will take [pure]."""
+
+from __future__ import annotations
+
+from scheduler.facts.hosts import HostDescription, Preferences, VersionFacts
+
+#: A host that does not say its memory is taken to have this much (PROTOCOL 10.1).
+UNKNOWN_MEMORY_BYTES = 64e6
+#: What BOINC leaves free of a disk when the volunteer does not say.
+MIN_FREE_DISK_BYTES = 1e9
+GIGABYTE = 1e9
+#: So many results must have been seen before the measured speed counts (PROTOCOL 10.2).
+ENOUGH_SAMPLES = 10
+#: A measured speed is believed up to so many times the benchmark.
+MOST_TIMES_BENCHMARK = 250.0
+MAX_CPUS = 64
+
+
+def usable_cpus(host: HostDescription, prefs: Preferences) -> int:
+    """How many CPUs the volunteer lends: at least 1, at most 64.
+
+    >>> usable_cpus(HostDescription(p_ncpus=8), Preferences(max_ncpus_pct=50))
+    4
+    """
+    share = prefs.max_ncpus_pct / 100 if 0 < prefs.max_ncpus_pct < 100 else 1.0  # noqa: PLR2004
+    return max(1, min(MAX_CPUS, int(max(1, host.p_ncpus) * share)))
+
+
+def usable_memory(host: HostDescription, prefs: Preferences) -> float:
+    """How many bytes of memory a result may use (PROTOCOL 10.1)."""
+    if host.m_nbytes <= 0:
+        return UNKNOWN_MEMORY_BYTES
+    busy, idle = prefs.ram_max_used_busy_pct, prefs.ram_max_used_idle_pct
+    if busy > 0 and idle > 0:
+        return host.m_nbytes * max(busy, idle) / 100
+    return host.m_nbytes
+
+
+def usable_disk(host: HostDescription, prefs: Preferences) -> float:
+    """How many bytes of disk new results may use: the strictest of three limits (PROTOCOL 10.1)."""
+    keep_free = prefs.disk_min_free_gb * GIGABYTE if prefs.disk_min_free_gb > 0 else MIN_FREE_DISK_BYTES
+    limits = [host.d_free - keep_free]
+    if prefs.disk_max_used_pct > 0:
+        limits.append(host.d_total * prefs.disk_max_used_pct / 100 - prefs.boinc_disk_used_bytes)
+    if prefs.disk_max_used_gb > 0:
+        limits.append(prefs.disk_max_used_gb * GIGABYTE - prefs.boinc_disk_used_bytes)
+    return max(0.0, min(limits))
+
+
+def active_fraction(host: HostDescription) -> float:
+    """The share of the time in which this host computes, kept within 0.1 and 1."""
+    return min(1.0, max(0.1, host.on_frac * host.active_frac))
+
+
+def flops(version: VersionFacts, fpops: float) -> float:
+    """The speed, in FLOPS, at which a version is expected to run on a host (PROTOCOL 10.2).
+
+    Measured once enough results are known (`et_avg` is seconds per floating-point operation
+    estimated), else the benchmark times the CPUs used.
+    """
+    benchmark = max(1e6, fpops) * version.avg_ncpus
+    if version.et_n > ENOUGH_SAMPLES and version.et_avg > 0:
+        return min(1 / version.et_avg, MOST_TIMES_BENCHMARK * benchmark)
+    return benchmark
