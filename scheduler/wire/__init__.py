@@ -1,0 +1,1 @@
+"""The wire: BOINC's XML to messages and back, knowing no domain."""

@@ -1,0 +1,548 @@
+"""Wire messages: what a volunteer's client and the scheduler can say.
+
+Field names are BOINC's element names, so that a message can be held beside a capture. Times
+ending in `_time`, `report_deadline` and `now` are unix seconds; other times and delays are
+seconds; sizes are bytes; rates are per second. In a request an absent element has the default
+of its field. In a reply `None` (or an empty tuple, or False) means: the element is not sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+# ------------------------------------------------------------------------------------------
+# What a client says: parts of a scheduler request
+# ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """The numbers of `<working_global_preferences>` that scheduling looks at.
+
+    Percentages are 0..100 and sizes are gigabytes; BOINC reads 0 as "no limit" in
+    `max_ncpus_pct` and `disk_max_used_gb`. An absent number is 0.
+    """
+
+    mod_time: float = 0.0
+    work_buf_min_days: float = 0.0
+    work_buf_additional_days: float = 0.0
+    max_ncpus_pct: float = 0.0
+    disk_max_used_gb: float = 0.0
+    disk_max_used_pct: float = 0.0
+    disk_min_free_gb: float = 0.0
+    ram_max_used_busy_pct: float = 0.0
+    ram_max_used_idle_pct: float = 0.0
+    cpu_usage_limit: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeStats:
+    """How much of the time the host is on, connected and computing (fractions of 1)."""
+
+    on_frac: float = 1.0
+    connected_frac: float = -1.0
+    """-1: unknown."""
+    cpu_and_network_available_frac: float = 1.0
+    active_frac: float = 1.0
+    gpu_active_frac: float = 1.0
+    client_start_time: float = 0.0
+    total_start_time: float = 0.0
+    total_duration: float = 0.0
+    total_active_duration: float = 0.0
+    total_gpu_active_duration: float = 0.0
+    now: float = 0.0
+    """The host's own clock."""
+    previous_uptime: float = 0.0
+    session_active_duration: float = 0.0
+    session_gpu_active_duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetStats:
+    """Measured bandwidths, bytes per second; 0 is "not measured"."""
+
+    bwup: float = 0.0
+    avg_up: float = 0.0
+    avg_time_up: float = 0.0
+    bwdown: float = 0.0
+    avg_down: float = 0.0
+    avg_time_down: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInfo:
+    """What the computer is."""
+
+    timezone: int = 0
+    """Seconds east of UTC."""
+    domain_name: str = ""
+    ip_addr: str = ""
+    host_cpid: str = ""
+    p_ncpus: int = 0
+    p_vendor: str = ""
+    p_model: str = ""
+    p_features: str = ""
+    p_fpops: float = 0.0
+    p_iops: float = 0.0
+    p_membw: float = 0.0
+    p_calculated: float = 0.0
+    p_vm_extensions_disabled: bool = False
+    m_nbytes: float = 0.0
+    m_cache: float = 0.0
+    m_swap: float = 0.0
+    d_total: float = 0.0
+    d_free: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    n_usable_coprocs: int = 0
+    wsl_available: bool = False
+    docker_version: str = ""
+    docker_type: int = 0
+    docker_compose_version: str = ""
+    docker_compose_type: int = 0
+    virtualbox_version: str = ""
+    product_name: str = ""
+    mac_address: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUsage:
+    """What the client uses of the disk, and the share of it that is this project's."""
+
+    d_boinc_used_total: float = 0.0
+    d_boinc_used_project: float = 0.0
+    d_project_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenclDevice:
+    """The `<coproc_opencl>` of a coprocessor, or an `<opencl_cpu_prop>`."""
+
+    name: str = ""
+    vendor: str = ""
+    vendor_id: int = 0
+    global_mem_size: float = 0.0
+    local_mem_size: float = 0.0
+    max_clock_frequency: int = 0
+    max_compute_units: int = 0
+    nv_compute_capability_major: int = 0
+    nv_compute_capability_minor: int = 0
+    opencl_platform_version: str = ""
+    opencl_device_version: str = ""
+    opencl_driver_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coproc:
+    """One kind of coprocessor and the work asked for it.
+
+    `type` is the name that replies use: `NVIDIA`, `ATI`, `intel_gpu`, `apple_gpu`, or that of a
+    generic `<coproc>`.
+    """
+
+    type: str = ""
+    count: int = 0
+    name: str = ""
+    available_ram: float = 0.0
+    peak_flops: float = 0.0
+    req_secs: float = 0.0
+    req_instances: float = 0.0
+    estimated_delay: float = 0.0
+    have_cuda: bool = False
+    have_cal: bool = False
+    have_opencl: bool = False
+    driver_version: int = 0
+    """NVIDIA `drvVersion`, as 100 * major + minor."""
+    cuda_version: int = 0
+    """NVIDIA `cudaVersion`, as 1000 * major + 10 * minor."""
+    compute_capability_major: int = 0
+    compute_capability_minor: int = 0
+    total_memory: float = 0.0
+    """NVIDIA `totalGlobalMem`, bytes."""
+    cal_version: str = ""
+    """ATI `CALVersion`."""
+    target: int = 0
+    """ATI chip."""
+    local_ram: int = 0
+    """ATI `localRAM`, megabytes."""
+    opencl: OpenclDevice | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedFile:
+    """An output file of a reported result, as the client saw it."""
+
+    name: str
+    nbytes: int = 0
+    max_nbytes: int = 0
+    md5_cksum: str = ""
+    upload_url: str = ""
+    error_msg: str = ""
+    """`permanent upload error` may come with `state 5` (PROTOCOL 2.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedResult:
+    """A result that the client has finished with; success is `state 5` and `exit_status 0`."""
+
+    name: str
+    final_cpu_time: float = 0.0
+    final_elapsed_time: float = 0.0
+    exit_status: int = 0
+    state: int = 0
+    """PROTOCOL 0.3: 5 is FILES_UPLOADED."""
+    platform: str = ""
+    version_num: int = 0
+    plan_class: str = ""
+    fpops_per_cpu_sec: float = 0.0
+    fpops_cumulative: float = 0.0
+    intops_per_cpu_sec: float = 0.0
+    intops_cumulative: float = 0.0
+    final_peak_working_set_size: float = 0.0
+    final_peak_swap_size: float = 0.0
+    final_peak_disk_usage: float = 0.0
+    app_version_num: int = 0
+    core_client_version: str = ""
+    """From inside `<stderr_out>`."""
+    stderr_out: str = ""
+    """The text of the CDATA part: `<message>` if any, then `<stderr_txt>`; at most 64 Ki."""
+    file_infos: tuple[ReportedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrickleUp:
+    """A message of a running result, to be kept before it is acknowledged."""
+
+    result_name: str = ""
+    time: int = 0
+    variety: str = ""
+    text: str = ""
+    """All that follows `<time>`, raw (`<variety>` included), stripped at both ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StickyFile:
+    """A sticky file on the host."""
+
+    name: str
+    nbytes: int = 0
+    status: int = 0
+    """0 absent, 1 present, 2 to be verified, negative: an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoprocUsage:
+    """How many of a kind of coprocessor an app version uses."""
+
+    type: str
+    count: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAppVersion:
+    """An app version that the client holds; `OtherResult.app_version` counts these from 0."""
+
+    app_name: str = ""
+    version_num: int = 0
+    platform: str = ""
+    plan_class: str = ""
+    avg_ncpus: float = 1.0
+    flops: float = 0.0
+    coprocs: tuple[CoprocUsage, ...] = ()
+    gpu_ram: float = 0.0
+    api_version: str = ""
+    cmdline: str = ""
+    file_prefix: str = ""
+    is_wrapper: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherResult:
+    """A result on the host that this request does not report."""
+
+    name: str
+    app_version: int = -1
+    """Index into `SchedulerRequest.app_versions`; -1: none given."""
+    plan_class: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProgressResult:
+    """A queued or running result, told after `send_full_workload`."""
+
+    name: str
+    report_deadline: float = 0.0
+    time_remaining: float = 0.0
+    """Seconds; read from `cpu_time_remaining` too."""
+    avg_ncpus: float = 1.0
+    ncudas: float = 0.0
+    natis: float = 0.0
+    nintel_gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerRequest:
+    """One `<scheduler_request>` (PROTOCOL 2.1)."""
+
+    authenticator: str = ""
+    hostid: int = 0
+    rpc_seqno: int = 0
+    core_client_major_version: int = 0
+    core_client_minor_version: int = 0
+    core_client_release: int = 0
+    resource_share_fraction: float = 1.0
+    rrs_fraction: float = 1.0
+    prrs_fraction: float = 1.0
+    duration_correction_factor: float = 1.0
+    allow_multiple_clients: bool = False
+    sandbox: bool = False
+    dont_send_work: bool = False
+    dont_use_docker: bool = False
+    work_req_seconds: float = 0.0
+    cpu_req_secs: float = 0.0
+    cpu_req_instances: float = 0.0
+    estimated_delay: float = 0.0
+    client_cap_plan_class: bool = False
+    platform_name: str = ""
+    """Primary platform, or `anonymous`."""
+    alt_platforms: tuple[str, ...] = ()
+    code_sign_key: str = ""
+    """Stripped; empty if the client has none yet."""
+    preferences: Preferences = field(default_factory=Preferences)
+    working_global_preferences: str = ""
+    """Raw, stripped; `preferences` holds its numbers."""
+    global_preferences: str = ""
+    """Raw content of the master preferences file (7.x), stripped."""
+    global_preferences_mod_time: float = 0.0
+    global_prefs_source_email_hash: str = ""
+    cross_project_id: str = ""
+    time_stats: TimeStats = field(default_factory=TimeStats)
+    net_stats: NetStats = field(default_factory=NetStats)
+    host_info: HostInfo = field(default_factory=HostInfo)
+    disk_usage: DiskUsage = field(default_factory=DiskUsage)
+    coprocs: tuple[Coproc, ...] = ()
+    results: tuple[ReportedResult, ...] = ()
+    """As sent: a name may be there twice."""
+    trickles: tuple[TrickleUp, ...] = ()
+    sticky_files: tuple[StickyFile, ...] = ()
+    time_stats_log: str = ""
+    job_log: str = ""
+    app_versions: tuple[ClientAppVersion, ...] = ()
+    other_results: tuple[OtherResult, ...] = ()
+    in_progress_results: tuple[InProgressResult, ...] = ()
+    client_opaque: str = ""
+    client_brand: str = ""
+    user_keywords_yes: tuple[int, ...] = ()
+    user_keywords_no: tuple[int, ...] = ()
+
+    @property
+    def client_version(self) -> int:
+        """The client's version as one number: 72005 for 7.20.5."""
+        return (
+            10000 * self.core_client_major_version
+            + 100 * self.core_client_minor_version
+            + self.core_client_release
+        )
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the client brings its own app versions (`app_info.xml`)."""
+        return self.platform_name == "anonymous"
+
+
+# ------------------------------------------------------------------------------------------
+# What the scheduler says: parts of a scheduler reply
+# ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A line for the volunteer: `low` goes to the event log, `notice` is shown as a notice."""
+
+    text: str
+    priority: Literal["low", "notice"] = "low"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuiUrl:
+    """A link that the client's manager offers."""
+
+    name: str
+    description: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrickleDown:
+    """A message to a running result; every line of `text` must be at most 255 bytes."""
+
+    result_name: str
+    time: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyApp:
+    """An app, told whenever work of it is sent."""
+
+    name: str
+    user_friendly_name: str | None = None
+    non_cpu_intensive: bool = False
+    fraction_done_exact: bool = False
+    sporadic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadFile:
+    """A file that the client has to fetch; names are immutable identities (trap 4)."""
+
+    name: str
+    urls: tuple[str, ...] = ()
+    """Tried in this order."""
+    nbytes: int | None = None
+    md5_cksum: str | None = None
+    file_signature: str | None = None
+    """Hex block, on files of app versions."""
+    executable: bool = False
+    sticky: bool = False
+    sticky_lifetime: int | None = None
+    gzipped_urls: tuple[str, ...] = ()
+    gzipped_nbytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadFile:
+    """A file that the client is to send back."""
+
+    name: str
+    urls: tuple[str, ...] = ()
+    max_nbytes: int
+    xml_signature: str | None = None
+    """The upload grant: opaque text of at most 4095 bytes."""
+    gzip_when_done: bool = False
+    sticky: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRef:
+    """How an app version, workunit or result calls a file."""
+
+    file_name: str
+    open_name: str | None = None
+    main_program: bool = False
+    copy_file: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyAppVersion:
+    """An app version; its key is (app, platform, version_num, plan_class) (trap 5)."""
+
+    app_name: str
+    version_num: int
+    platform: str | None = None
+    plan_class: str = ""
+    api_version: str | None = None
+    avg_ncpus: float | None = None
+    flops: float | None = None
+    coprocs: tuple[CoprocUsage, ...] = ()
+    gpu_ram: float | None = None
+    cmdline: str | None = None
+    file_prefix: str | None = None
+    dont_throttle: bool = False
+    is_wrapper: bool = False
+    needs_network: bool = False
+    file_refs: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyWorkunit:
+    """A workunit; several results of it may be sent, the workunit once."""
+
+    name: str
+    app_name: str
+    version_num: int | None = None
+    rsc_fpops_est: float | None = None
+    rsc_fpops_bound: float | None = None
+    rsc_memory_bound: float | None = None
+    rsc_disk_bound: float | None = None
+    command_line: str | None = None
+    file_refs: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyResult:
+    """A result to compute; the triple must name an app version (traps 12 and 13)."""
+
+    name: str
+    wu_name: str
+    report_deadline: float | None = None
+    platform: str | None = None
+    version_num: int | None = None
+    plan_class: str = ""
+    report_immediately: bool = False
+    file_refs: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerReply:
+    """One `<scheduler_reply>` (PROTOCOL 2.4), fields in the order in which they are sent."""
+
+    scheduler_version: int | None = None
+    dont_use_dcf: bool = False
+    master_url: str | None = None
+    """Exactly as attached (trap 24)."""
+    request_delay: float | None = None
+    next_rpc_delay: float | None = None
+    messages: tuple[Message, ...] = ()
+    project_is_down: bool = False
+    ended: bool = False
+    project_name: str | None = None
+    symstore: str | None = None
+    userid: int | None = None
+    user_name: str | None = None
+    user_total_credit: float | None = None
+    user_expavg_credit: float | None = None
+    user_create_time: int | None = None
+    email_hash: str | None = None
+    cross_project_id: str | None = None
+    external_cpid: str | None = None
+    project_preferences: str | None = None
+    """Raw content, without the tags; kept verbatim by the client (trap 25)."""
+    global_preferences: str | None = None
+    """Raw content, without the tags."""
+    hostid: int | None = None
+    """Only when an id is assigned (trap 9)."""
+    host_total_credit: float | None = None
+    host_expavg_credit: float | None = None
+    host_venue: str | None = None
+    """An empty one clears the venue (trap 23)."""
+    host_create_time: int | None = None
+    teamid: int | None = None
+    team_name: str | None = None
+    result_acks: tuple[str, ...] = ()
+    result_aborts: tuple[str, ...] = ()
+    result_aborts_if_not_started: tuple[str, ...] = ()
+    code_sign_key: str | None = None
+    """Only if the request has none, or with a signature (trap 14)."""
+    code_sign_key_signature: str | None = None
+    message_ack: bool = False
+    trickles: tuple[TrickleDown, ...] = ()
+    apps: tuple[ReplyApp, ...] = ()
+    files: tuple[DownloadFile, ...] = ()
+    app_versions: tuple[ReplyAppVersion, ...] = ()
+    workunits: tuple[ReplyWorkunit, ...] = ()
+    uploads: tuple[UploadFile, ...] = ()
+    results: tuple[ReplyResult, ...] = ()
+    delete_file_infos: tuple[str, ...] = ()
+    no_rsc_apps: tuple[str, ...] = ()
+    """`CPU`, `NVIDIA`, ...: devices that the project has no app for; never all of them."""
+    non_cpu_intensive: bool = False
+    strict_memory_bound: bool = False
+    verify_files_on_app_start: bool = False
+    send_full_workload: bool = False
+    send_time_stats_log: int | None = None
+    send_job_log: int | None = None
+    trickle_up_urls: tuple[str, ...] = ()
+    gui_urls: tuple[GuiUrl, ...] = ()
