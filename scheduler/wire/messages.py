@@ -282,6 +282,14 @@ class InProgressResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserKeywords:
+    """Ids of the keywords (fields of science, places) that the volunteer likes or refuses."""
+
+    yes: tuple[int, ...] = ()
+    no: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerRequest:
     """One `<scheduler_request>` (PROTOCOL 2.1)."""
 
@@ -333,8 +341,7 @@ class SchedulerRequest:
     in_progress_results: tuple[InProgressResult, ...] = ()
     client_opaque: str = ""
     client_brand: str = ""
-    user_keywords_yes: tuple[int, ...] = ()
-    user_keywords_no: tuple[int, ...] = ()
+    user_keywords: UserKeywords = field(default_factory=UserKeywords)
 
     @property
     def client_version(self) -> int:

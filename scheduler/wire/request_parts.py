@@ -1,0 +1,306 @@
+"""Parts of a scheduler request: host, coprocessors, reported results, trickles."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final
+
+from scheduler.wire import messages, shapes, xml
+from scheduler.wire.shapes import (
+    BIT,
+    EXIT_STATUS,
+    FLAG,
+    INT,
+    LONG,
+    NAME,
+    REAL,
+    TEXT,
+    Kind,
+    Row,
+    rows,
+    Shape,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.wire.xml import Node
+
+STDERR_LIMIT: Final = 64 * 1024
+"""Bytes of stderr kept, from its end; clients cut at 63 KB themselves."""
+
+_SETTING: Final = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
+_PREFERENCES: Final = tuple(each.name for each in fields(messages.Preferences))
+
+
+def read_preferences(raw: str) -> messages.Preferences:
+    """Return the numbers of a raw `<global_preferences>`, those of its venues left out."""
+    found = dict(_SETTING.findall(raw.partition("<venue")[0]))
+    return messages.Preferences(
+        **{name: xml.to_real(found[name]) for name in _PREFERENCES if name in found}
+    )
+
+
+_STDERR: Final = re.compile(
+    r"\s*(?:<core_client_version>([^<]*)</core_client_version>)?\s*(?:<!\[CDATA\[\n?)?"
+)
+
+
+_STDERR_ENDS: Final = re.compile(r"\]\]>\s*</stderr_out>")
+
+
+def _read_stderr(raw: str) -> dict[str, str]:
+    """Return the client's version and the text of the CDATA section of a `<stderr_out>`."""
+    head = _STDERR.match(raw)
+    version, start = (head[1] or "", head.end()) if head else ("", 0)
+    if raw.find("<![CDATA[", 0, start) >= 0:
+        text = raw[start:].removesuffix("]]>").removesuffix("\n")
+    else:
+        text = xml.unescape(raw[start:].strip())
+    if len(text) > STDERR_LIMIT // 4:
+        text = text.encode()[-STDERR_LIMIT:].decode("utf-8", "ignore")
+    return {"core_client_version": version.strip()[:255], "stderr_out": text}
+
+
+def _write_stderr(message: messages.ReportedResult) -> str:
+    version = xml.escape(message.core_client_version)
+    if _STDERR_ENDS.search(message.stderr_out):
+        sentence = "The text of <stderr_out> contains the end of its CDATA section."
+        raise xml.Unsayable(sentence)
+    text = f"<![CDATA[\n{message.stderr_out}\n]]>\n" if message.stderr_out else ""
+    return (
+        f"<stderr_out>\n<core_client_version>{version}</core_client_version>\n{text}</stderr_out>\n"
+    )
+
+
+def _read_result(node: Node) -> messages.ReportedResult | None:
+    if not isinstance(node.content, list):
+        return None
+    values = _RESULT.values(node.content)
+    if "name" not in values:
+        return None
+    values.update(_read_stderr(values.get("stderr_out", "")))
+    return messages.ReportedResult(**values)
+
+
+def _write_result(element: str, message: messages.ReportedResult, indent: str) -> str:
+    inside = _RESULT.write(message, indent + "    ") + _write_stderr(message)
+    files = "".join(_FILE.write("file_info", each, indent) for each in message.file_infos)
+    return f"{indent}<{element}>\n{inside}{files}{indent}</{element}>\n"
+
+
+_TRICKLE: Final = re.compile(
+    r"\s*<result_name>([^<]*)</result_name>\s*(?:<time>([^<]*)</time>)?(.*)\Z", re.DOTALL
+)
+_VARIETY: Final = re.compile(r"<variety>([^<]*)</variety>")
+
+
+def _read_trickle(node: Node) -> messages.TrickleUp:
+    content = node.content if isinstance(node.content, str) else ""
+    head = _TRICKLE.match(content)
+    name, time, text = head.groups() if head else ("", "", content)
+    variety = _VARIETY.search(text)
+    return messages.TrickleUp(
+        result_name=xml.cut(xml.unescape(name.strip()), 255),
+        time=xml.to_int(time or "", xml.INT64),
+        variety=xml.cut(xml.unescape(variety[1].strip()), 255) if variety else "",
+        text=text.strip(),
+    )
+
+
+def _write_trickle(element: str, message: messages.TrickleUp, indent: str) -> str:
+    if f"</{element}>" in message.text:
+        sentence = f"The text of <{element}> contains its end tag."
+        raise xml.Unsayable(sentence)
+    return (
+        f"{indent}  <{element}>\n{indent}      <result_name>{xml.escape(message.result_name)}"
+        f"</result_name>\n{indent}      <time>{message.time}</time>\n"
+        f"{message.text}\n{indent}  </{element}>\n"
+    )
+
+
+_COPROC_TYPES: Final = {
+    "coproc_cuda": "NVIDIA",
+    "coproc_ati": "ATI",
+    "coproc_intel_gpu": "intel_gpu",
+    "coproc_apple_gpu": "apple_gpu",
+}
+_COPROC_ELEMENTS: Final = {type_: element for element, type_ in _COPROC_TYPES.items()}
+
+
+def _read_coprocs(node: Node) -> tuple[messages.Coproc, ...]:
+    found: list[messages.Coproc] = []
+    for each in node.content if isinstance(node.content, list) else ():
+        if isinstance(each.content, list) and (
+            each.name == "coproc" or each.name in _COPROC_TYPES
+        ):
+            values = _COPROC.values(each.content)
+            if vendor_type := _COPROC_TYPES.get(each.name):
+                values["type"] = vendor_type
+            found.append(messages.Coproc(**values))
+    return tuple(found)
+
+
+def _write_coprocs(element: str, coprocs: Iterable[messages.Coproc], indent: str) -> str:
+    inside = "".join(
+        _COPROC_KIND.write(_COPROC_ELEMENTS.get(each.type, "coproc"), each, indent)
+        for each in coprocs
+    )
+    return f"{indent}<{element}>\n{inside}{indent}</{element}>\n"
+
+
+_CDATA: Final = re.compile(r"\s*<!\[CDATA\[\n?(.*?)\n?\]\]>\s*\Z", re.DOTALL)
+
+
+def _read_opaque(node: Node) -> str:
+    content = node.content if isinstance(node.content, str) else ""
+    section = _CDATA.match(content)
+    return xml.cut(section[1] if section else xml.unescape(content.strip()), 65535)
+
+
+def _write_opaque(element: str, value: str, indent: str) -> str:
+    return f"{indent}<{element}>\n<![CDATA[\n{value}\n]]>\n</{element}>\n"
+
+
+TIME_STATS: Final = Shape(
+    messages.TimeStats, [Row(each.name, REAL) for each in fields(messages.TimeStats)]
+)
+NET_STATS: Final = Shape(
+    messages.NetStats, [Row(each.name, REAL) for each in fields(messages.NetStats)]
+)
+DISK_USAGE: Final = Shape(
+    messages.DiskUsage, [Row(each.name, REAL) for each in fields(messages.DiskUsage)]
+)
+HOST_INFO: Final = Shape(
+    messages.HostInfo,
+    [
+        Row("timezone", INT),
+        *rows(TEXT, "domain_name ip_addr host_cpid"),
+        Row("p_ncpus", INT),
+        *rows(TEXT, "p_vendor p_model"),
+        Row("p_features", shapes.text(8192)),
+        *rows(REAL, "p_fpops p_iops p_membw p_calculated"),
+        Row("p_vm_extensions_disabled", BIT),
+        *rows(REAL, "m_nbytes m_cache m_swap d_total d_free"),
+        *rows(TEXT, "os_name os_version"),
+        Row("n_usable_coprocs", INT),
+        Row("wsl_available", BIT),
+        Row("docker_version", TEXT),
+        Row("docker_type", INT),
+        Row("docker_compose_version", TEXT),
+        Row("docker_compose_type", INT),
+        *rows(TEXT, "virtualbox_version product_name mac_address"),
+    ],
+)
+_OPENCL: Final = Shape(
+    messages.OpenclDevice,
+    [
+        *rows(TEXT, "name vendor"),
+        Row("vendor_id", LONG),
+        *rows(REAL, "global_mem_size local_mem_size"),
+        *rows(INT, "max_clock_frequency max_compute_units"),
+        *rows(INT, "nv_compute_capability_major nv_compute_capability_minor"),
+        *rows(TEXT, "opencl_platform_version opencl_device_version"),
+        Row("opencl_driver_version", TEXT),
+    ],
+)
+_COPROC: Final = Shape(
+    messages.Coproc,
+    [
+        Row("type", TEXT),
+        Row("count", INT),
+        Row("name", TEXT),
+        *rows(REAL, "available_ram peak_flops"),
+        *rows(REAL, "req_secs req_instances estimated_delay"),
+        *rows(BIT, "have_cuda have_cal have_opencl"),
+        Row("drvVersion", INT, field="driver_version"),
+        Row("cudaVersion", INT, field="cuda_version"),
+        Row("major", INT, field="compute_capability_major"),
+        Row("minor", INT, field="compute_capability_minor"),
+        Row("totalGlobalMem", REAL, field="total_memory"),
+        Row("CALVersion", TEXT, field="cal_version"),
+        Row("target", INT),
+        Row("localRAM", INT, field="local_ram"),
+        Row("coproc_opencl", shapes.one(_OPENCL), field="opencl"),
+    ],
+)
+_COPROC_KIND: Final = shapes.one(_COPROC)
+_FILE_SHAPE: Final = Shape(
+    messages.ReportedFile,
+    [
+        Row("name", NAME),
+        *rows(LONG, "nbytes max_nbytes"),
+        *rows(TEXT, "md5_cksum upload_url"),
+        Row("error_msg", shapes.text(4096)),
+    ],
+)
+_FILE: Final = shapes.one(_FILE_SHAPE)
+
+
+def _unwritten(_element: str, _value: object, _indent: str) -> str:
+    return ""
+
+
+_RESULT: Final = Shape(
+    messages.ReportedResult,
+    [
+        Row("name", NAME),
+        *rows(REAL, "final_cpu_time final_elapsed_time"),
+        Row("exit_status", EXIT_STATUS, always=True),
+        Row("state", INT, always=True),
+        Row("platform", TEXT),
+        Row("version_num", INT),
+        Row("plan_class", TEXT),
+        *rows(REAL, "fpops_per_cpu_sec fpops_cumulative"),
+        *rows(REAL, "intops_per_cpu_sec intops_cumulative"),
+        *rows(REAL, "final_peak_working_set_size final_peak_swap_size"),
+        Row("final_peak_disk_usage", REAL),
+        Row("app_version_num", INT),
+        # Both are written together with the client's version, after all other rows.
+        Row(
+            "stderr_out",
+            Kind(lambda node: node.content if isinstance(node.content, str) else "", _unwritten),
+        ),
+        Row("file_info", Kind(_FILE.read, _unwritten), field="file_infos", many=True),
+    ],
+)
+STICKY: Final = Shape(
+    messages.StickyFile, [Row("name", NAME), Row("nbytes", LONG), Row("status", INT)]
+)
+USAGE: Final = Shape(
+    messages.CoprocUsage, [Row("type", NAME), Row("count", REAL, always=True)]
+)
+APP_VERSION: Final = Shape(
+    messages.ClientAppVersion,
+    [
+        Row("app_name", TEXT),
+        Row("version_num", INT),
+        Row("platform", TEXT),
+        Row("plan_class", TEXT),
+        *rows(REAL, "avg_ncpus flops"),
+        Row("coproc", shapes.one(USAGE), field="coprocs", many=True),
+        Row("gpu_ram", REAL),
+        *rows(TEXT, "api_version cmdline file_prefix"),
+        Row("is_wrapper", FLAG),
+    ],
+)
+OTHER: Final = Shape(
+    messages.OtherResult, [Row("name", NAME), Row("app_version", INT), Row("plan_class", TEXT)]
+)
+IN_PROGRESS: Final = Shape(
+    messages.InProgressResult,
+    [
+        Row("name", NAME),
+        Row("report_deadline", REAL),
+        Row("time_remaining", REAL, aliases=("cpu_time_remaining",)),
+        *rows(REAL, "avg_ncpus ncudas natis nintel_gpus"),
+    ],
+)
+KEYWORDS: Final = Shape(
+    messages.UserKeywords, [Row("yes", INT, many=True), Row("no", INT, many=True)]
+)
+COPROCS: Final = Kind(_read_coprocs, _write_coprocs)
+RESULT: Final = Kind(_read_result, _write_result)
+TRICKLE: Final = Kind(_read_trickle, _write_trickle)
+OPAQUE: Final = Kind(_read_opaque, _write_opaque)

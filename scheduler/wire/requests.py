@@ -1,0 +1,84 @@
+"""Scheduler requests: from the XML that clients send to messages, and back for tests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler.wire import messages, shapes, xml
+from scheduler.wire import request_parts as parts
+from scheduler.wire.shapes import BIT, FLAG, INT, LONG, NAME, REAL, TEXT, Row, rows
+
+# Everything in these is text up to the literal end tag (PROTOCOL 0.2).
+_RAW: Final = frozenset(
+    {
+        "client_opaque",
+        "code_sign_key",
+        "global_preferences",
+        "job_log",
+        "msg_from_host",
+        "stderr_out",
+        "time_stats_log",
+        "working_global_preferences",
+    }
+)
+
+
+def decode_request(body: bytes) -> messages.SchedulerRequest:
+    """Return what a client says in the body of a scheduler RPC.
+
+    Raises BadXml, with a sentence that may be sent to the volunteer, if it cannot be read.
+    """
+    values = _REQUEST.values(xml.read_tree(body, "scheduler_request", raw=_RAW))
+    if working := values.get("working_global_preferences"):
+        values["preferences"] = parts.read_preferences(working)
+    if master := values.get("global_preferences"):
+        values["global_preferences_mod_time"] = parts.read_preferences(master).mod_time
+    return messages.SchedulerRequest(**values)
+
+
+def encode_request(message: messages.SchedulerRequest) -> bytes:
+    """Return a body that decodes to `message`, as far as a client could have said it.
+
+    `preferences` and `global_preferences_mod_time` are not written: they are read from the raw
+    preferences beside them.
+    """
+    inside = _REQUEST.write(message)
+    return f"<scheduler_request>\n{inside}</scheduler_request>\n".encode("utf-8", "replace")
+
+
+_REQUEST: Final = shapes.Shape(
+    messages.SchedulerRequest,
+    [
+        Row("authenticator", TEXT),
+        Row("hostid", LONG, always=True),
+        Row("rpc_seqno", INT, always=True),
+        *rows(INT, "core_client_major_version core_client_minor_version"),
+        Row("core_client_release", INT),
+        *rows(REAL, "resource_share_fraction rrs_fraction prrs_fraction"),
+        Row("duration_correction_factor", REAL),
+        *rows(BIT, "allow_multiple_clients sandbox dont_send_work"),
+        Row("dont_use_docker", FLAG),
+        *rows(REAL, "work_req_seconds cpu_req_secs cpu_req_instances estimated_delay"),
+        Row("client_cap_plan_class", BIT),
+        Row("platform_name", TEXT),
+        Row("alt_platform", shapes.wrapped("name", NAME), field="alt_platforms", many=True),
+        Row("code_sign_key", shapes.raw(4095)),
+        *rows(shapes.raw(), "working_global_preferences global_preferences"),
+        *rows(TEXT, "global_prefs_source_email_hash cross_project_id"),
+        Row("time_stats", shapes.one(parts.TIME_STATS)),
+        Row("net_stats", shapes.one(parts.NET_STATS)),
+        Row("host_info", shapes.one(parts.HOST_INFO)),
+        Row("disk_usage", shapes.one(parts.DISK_USAGE)),
+        Row("coprocs", parts.COPROCS),
+        Row("result", parts.RESULT, field="results", many=True),
+        Row("msg_from_host", parts.TRICKLE, field="trickles", many=True),
+        Row("file_info", shapes.one(parts.STICKY), field="sticky_files", many=True),
+        *rows(shapes.raw(1 << 20), "time_stats_log job_log"),
+        Row("app_versions", shapes.listed("app_version", shapes.one(parts.APP_VERSION))),
+        Row("other_results", shapes.listed("other_result", shapes.one(parts.OTHER))),
+        Row("in_progress_results", shapes.listed("ip_result", shapes.one(parts.IN_PROGRESS))),
+        Row("client_opaque", parts.OPAQUE),
+        Row("client_brand", TEXT),
+        Row("user_keywords", shapes.one(parts.KEYWORDS)),
+    ],
+)

@@ -1,0 +1,259 @@
+"""Shapes: which element holds which field, said once for reading and for writing."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from scheduler.wire import xml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from scheduler.wire.xml import Node
+
+M = TypeVar("M")
+TEXT_LIMIT: Final = 65535
+"""The most that a client takes in one text element, in bytes."""
+
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a value stands in an element.
+
+    `read` returns None for an element that says nothing usable: it is then passed over.
+    `write(element, value, indent)` returns the whole element with its line end.
+    """
+
+    read: Callable[[Node], Any]
+    write: Callable[[str, Any, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field of a message and the element that says it; `many` makes a tuple of all of them.
+
+    A field that has its default is not written, unless `always`.
+    """
+
+    element: str
+    kind: Kind
+    field: str = ""
+    many: bool = False
+    always: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+def rows(kind: Kind, names: str) -> list[Row]:
+    """Return a row for each of the space-separated `names`, which are fields and elements."""
+    return [Row(each, kind) for each in names.split()]
+
+
+class Shape(Generic[M]):
+    """The rows of one message class, in the order in which they are written."""
+
+    def __init__(self, message_class: type[M], rows: Iterable[Row]) -> None:
+        self.message_class = message_class
+        by_name = {each.name: each for each in fields(message_class)}  # type: ignore[arg-type]
+        self.required = {
+            name
+            for name, each in by_name.items()
+            if each.default is MISSING and each.default_factory is MISSING
+        }
+        self._readers: dict[str, tuple[str, Callable[[Node], Any], bool]] = {}
+        self._writers: list[tuple[str, str, Callable[[str, Any, str], str], bool, object]] = []
+        for row in rows:
+            name = row.field or row.element
+            default = by_name[name].default
+            for element in (row.element, *row.aliases):
+                self._readers[element] = (name, row.kind.read, row.many)
+            omitted = _ABSENT if row.always or name in self.required else default
+            self._writers.append((row.element, name, row.kind.write, row.many, omitted))
+
+    def values(self, nodes: Iterable[Node]) -> dict[str, Any]:
+        """Return the fields that `nodes` say; unknown elements are passed over."""
+        found: dict[str, Any] = {}
+        readers = self._readers
+        for node in nodes:
+            reader = readers.get(node[0])
+            if reader is None:
+                continue
+            name, read, many = reader
+            value = read(node)
+            if value is None:
+                continue
+            if many:
+                found.setdefault(name, []).append(value)
+            else:
+                found[name] = value
+        for name, value in found.items():
+            if type(value) is list:
+                found[name] = tuple(value)
+        return found
+
+    def read(self, nodes: Iterable[Node]) -> M | None:
+        """Return the message, or None if it lacks what it cannot be without, such as a name."""
+        found = self.values(nodes)
+        if self.required and not self.required <= found.keys():
+            return None
+        return self.message_class(**found)
+
+    def write(self, message: M, indent: str = "") -> str:
+        """Return the elements of `message`, one below the other."""
+        parts: list[str] = []
+        for element, name, write, many, omitted in self._writers:
+            value = getattr(message, name)
+            if many:
+                parts.extend([write(element, each, indent) for each in value])
+            elif value is not omitted and value != omitted:
+                parts.append(write(element, value, indent))
+        return "".join(parts)
+
+
+def _text_of(node: Node) -> str:
+    content = node[1]
+    return content if isinstance(content, str) else ""
+
+
+def text(limit: int = 255) -> Kind:
+    """Return the kind of a text of at most `limit` bytes; what is longer is cut."""
+
+    def read(node: Node) -> str:
+        return xml.cut(xml.unescape(_text_of(node).strip()), limit)
+
+    def write(element: str, value: str, indent: str) -> str:
+        return f"{indent}<{element}>{xml.escape(xml.cut(value, limit))}</{element}>\n"
+
+    return Kind(read, write)
+
+
+def name(limit: int = 255) -> Kind:
+    """Return the kind of a name: never empty, and refused by the writer instead of cut."""
+
+    def read(node: Node) -> str | None:
+        return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None
+
+    def write(element: str, value: str, indent: str) -> str:
+        if not value or xml.cut(value, limit) != value:
+            message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
+            raise xml.Unsayable(message)
+        return f"{indent}<{element}>{xml.escape(value)}</{element}>\n"
+
+    return Kind(read, write)
+
+
+def whole(bound: int = xml.INT32) -> Kind:
+    """Return the kind of a whole number."""
+
+    def read(node: Node) -> int:
+        return xml.to_int(_text_of(node), bound)
+
+    return Kind(read, _write_int)
+
+
+def _write_int(element: str, value: int, indent: str) -> str:
+    return f"{indent}<{element}>{value:d}</{element}>\n"
+
+
+def _write_real(element: str, value: float, indent: str) -> str:
+    return f"{indent}<{element}>{xml.real_text(value)}</{element}>\n"
+
+
+def _read_bool(node: Node) -> bool:
+    # <x/> is true; otherwise a number, as BOINC's parse_bool has it.
+    return node[1] is None or xml.to_int(_text_of(node)) != 0
+
+
+def _write_flag(element: str, value: bool, indent: str) -> str:  # noqa: FBT001 - a Kind's shape
+    return f"{indent}<{element}/>\n" if value else ""
+
+
+INT: Final = whole()
+LONG: Final = whole(xml.INT64)
+EXIT_STATUS: Final = Kind(lambda node: xml.to_exit_status(_text_of(node)), _write_int)
+REAL: Final = Kind(lambda node: xml.to_real(_text_of(node)), _write_real)
+FLAG: Final = Kind(_read_bool, _write_flag)
+"""`<x/>` when true."""
+BIT: Final = Kind(_read_bool, _write_int)
+"""`<x>1</x>` or `<x>0</x>`."""
+TEXT: Final = text()
+NAME: Final = name()
+
+
+@lru_cache(maxsize=512)
+def _check_balanced(element: str, value: str) -> None:
+    """Raise Unsayable unless `value` is balanced: clients keep such texts in their own files."""
+    try:
+        xml.read_tree(f"<r>{value}</r><end/>".encode("utf-8", "replace"), "r", raw=frozenset())
+        xml.read_tree(f"<r><r>{value}</r></r>".encode("utf-8", "replace"), "r", raw=frozenset())
+    except xml.BadXml as error:
+        message = f"The text of <{element}> is unbalanced: {error}"
+        raise xml.Unsayable(message) from error
+
+
+def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
+    """Return the kind of a raw text, on lines of its own, that ends at the literal end tag."""
+
+    def read(node: Node) -> str:
+        return xml.cut(_text_of(node).strip(), limit)
+
+    def write(element: str, value: str, indent: str) -> str:
+        if f"</{element}>" in value or xml.cut(value, limit) != value:
+            message = f"The text of <{element}> contains its end tag or is over {limit} bytes."
+            raise xml.Unsayable(message)
+        if balanced:
+            _check_balanced(element, value)
+        # The literal end tag must stand alone on its line: some readers go by lines.
+        return f"{indent}<{element}>\n{value}\n{indent}</{element}>\n"
+
+    return Kind(read, write)
+
+
+def one(shape: Shape[Any]) -> Kind:
+    """Return the kind of an element that holds a message."""
+
+    def read(node: Node) -> Any:  # noqa: ANN401 - whatever the shape makes
+        # An app version that says nothing still counts: others are found by their index.
+        return shape.read(node[1] if isinstance(node[1], list) else ())
+
+    def write(element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - as above
+        inside = shape.write(value, indent + "    ")
+        return f"{indent}<{element}>\n{inside}{indent}</{element}>\n"
+
+    return Kind(read, write)
+
+
+def listed(element: str, kind: Kind) -> Kind:
+    """Return the kind of an element that holds nothing but any number of `element`."""
+
+    def read(node: Node) -> tuple[Any, ...]:
+        if not isinstance(node[1], list):
+            return ()
+        values = [kind.read(each) for each in node[1] if each[0] == element]
+        return tuple(value for value in values if value is not None)
+
+    def write(outer: str, values: tuple[Any, ...], indent: str) -> str:
+        inside = "".join(kind.write(element, each, indent + "    ") for each in values)
+        return f"{indent}<{outer}>\n{inside}{indent}</{outer}>\n"
+
+    return Kind(read, write)
+
+
+def wrapped(element: str, kind: Kind) -> Kind:
+    """Return the kind of an element that holds one `element`: `<result_ack><name>`."""
+
+    def read(node: Node) -> Any:  # noqa: ANN401 - whatever the inner kind makes
+        if isinstance(node[1], list):
+            for each in node[1]:
+                if each[0] == element:
+                    return kind.read(each)
+        return None
+
+    def write(outer: str, value: Any, indent: str) -> str:  # noqa: ANN401 - as above
+        inside = kind.write(element, value, indent + "    ")
+        return f"{indent}<{outer}>\n{inside}{indent}</{outer}>\n"
+
+    return Kind(read, write)
