@@ -1,0 +1,393 @@
+"""Signing: the room of keys; nothing else in the server sees one.
+
+Under ``settings.KEYS_DIR``, a folder for the owner only::
+
+    code_sign_private, code_sign_public          RSA 1024 in BOINC's text format (PROTOCOL 4.1)
+    code_sign_private.<n>, code_sign_public.<n>  earlier pairs, to vouch for the current one
+    upload_grant_keys                            "<id> <secret>" a line, newest first
+    account_seal_key                             Fernet keys, one a line, newest first
+
+A key file that changes is read again, so that no process needs a restart after a rotation.
+"""
+
+# ruff: noqa: PTH - descriptors and modes, which pathlib does not offer, stay together
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import functools
+import hashlib
+import hmac
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives.asymmetric import rsa
+from django.conf import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+_BITS: Final = 1024
+_SIZE: Final = _BITS // 8
+_HALF: Final = _SIZE // 2
+_HEX_DIGITS: Final = frozenset("0123456789abcdefABCDEF")
+_GRANT_ID: Final = 4
+_GRANT: Final = _GRANT_ID + 32
+
+
+class KeyMissing(Exception):
+    """A key is needed that is not in the keys folder."""
+
+
+class BadKey(ValueError):
+    """A text that is no key, or a sealed text that no key of ours opens."""
+
+
+class Grant(enum.Enum):
+    """What is to be said of an upload grant."""
+
+    GOOD = "good"
+    BAD = "bad"
+    #: Well formed, but by a key that is not here: one that an operator can put back.
+    UNKNOWN_KEY = "unknown key"
+
+
+@dataclass(frozen=True, slots=True)
+class _PrivateKey:
+    n: int
+    e: int
+    d: int
+    p: int
+    q: int
+    dmp1: int
+    dmq1: int
+    iqmp: int
+
+
+# Making keys
+
+
+def ensure_keys() -> None:
+    """Make what is missing in the keys folder; several processes may do so at once.
+
+    A public code-sign key without its private half is left alone: some projects keep that half
+    on another machine and import signatures.
+    """
+    with _key_folder_locked() as folder:
+        if not (folder / "code_sign_public").exists():
+            if not (folder / "code_sign_private").exists():
+                _save(folder / "code_sign_private", _private_text(_new_private_key()))
+            _publish_private(folder)
+        if not (folder / "upload_grant_keys").exists():
+            _save(folder / "upload_grant_keys", _new_grant_line())
+        if not (folder / "account_seal_key").exists():
+            _save(folder / "account_seal_key", Fernet.generate_key().decode() + "\n")
+
+
+def rotate_code_sign_key() -> None:
+    """Make a new code-sign pair; the current one stays to vouch for it (PROTOCOL 4.4)."""
+    with _key_folder_locked() as folder:
+        number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
+        # In this order a crash leaves a whole old pair, or a new private key without a public
+        # one, which ensure_keys adds; never two halves that do not fit.
+        for half in ("code_sign_private", "code_sign_public"):
+            if (folder / half).exists():
+                _save(folder / f"{half}.{number}", (folder / half).read_text())
+        (folder / "code_sign_public").unlink()
+        _save(folder / "code_sign_private", _private_text(_new_private_key()))
+        _publish_private(folder)
+
+
+def rotate_upload_grant_key() -> None:
+    """Grant uploads by a new key from now on; the earlier ones stay good."""
+    with _key_folder_locked() as folder:
+        path = folder / "upload_grant_keys"
+        _save(path, _new_grant_line() + path.read_text())
+
+
+@contextlib.contextmanager
+def _key_folder_locked() -> Iterator[Path]:
+    folder = Path(settings.KEYS_DIR)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(lock)
+
+
+def _save(path: Path, text: str) -> None:
+    """Write a key file at once and for good; a key that was used and then lost is a disaster."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    os.rename(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _publish_private(folder: Path) -> None:
+    private = _parse_private((folder / "code_sign_private").read_text())
+    _save(folder / "code_sign_public", _public_text(private.n, private.e))
+
+
+def _new_private_key() -> _PrivateKey:
+    # 1024 bits is weak by today's measure, and the most that BOINC's clients take (trap 15).
+    numbers = rsa.generate_private_key(65537, _BITS).private_numbers()
+    public = numbers.public_numbers
+    return _PrivateKey(
+        n=public.n,
+        e=public.e,
+        d=numbers.d,
+        p=numbers.p,
+        q=numbers.q,
+        dmp1=numbers.dmp1,
+        dmq1=numbers.dmq1,
+        iqmp=numbers.iqmp,
+    )
+
+
+def _new_grant_line() -> str:
+    return f"{secrets.token_hex(_GRANT_ID)} {secrets.token_hex(32)}\n"
+
+
+# BOINC's formats (PROTOCOL 4.1)
+
+
+def hex_block(data: bytes) -> str:
+    """Write bytes as BOINC does: 64 digits a line, a line with a dot at the end."""
+    digits = data.hex()
+    lines = [digits[i : i + 64] for i in range(0, len(digits), 64)]
+    return "\n".join([*lines, ".\n"])
+
+
+def read_hex_block(text: str) -> bytes:
+    """Read a hex block as BOINC does: white space skipped, up to the first other character."""
+    digits = []
+    for character in text:
+        if character in _HEX_DIGITS:
+            digits.append(character)
+        elif not character.isspace():
+            break
+    return bytes.fromhex("".join(digits[: len(digits) & ~1]))
+
+
+def _public_text(n: int, e: int) -> str:
+    return f"{_BITS}\n" + hex_block(n.to_bytes(_SIZE, "big") + e.to_bytes(_SIZE, "big"))
+
+
+def _private_text(key: _PrivateKey) -> str:
+    whole = b"".join(part.to_bytes(_SIZE, "big") for part in (key.n, key.e, key.d))
+    halves = (key.p, key.q, key.dmp1, key.dmq1, key.iqmp)
+    return f"{_BITS}\n" + hex_block(whole + b"".join(x.to_bytes(_HALF, "big") for x in halves))
+
+
+def _parse_key(text: str, nbytes: int) -> bytes:
+    bits, _, block = text.strip().partition("\n")
+    data = read_hex_block(block)
+    if bits.strip() != str(_BITS) or len(data) != nbytes:
+        message = (
+            f"A key begins with {bits.strip()[:20]!r} and has {len(data)} bytes, not "
+            f"'{_BITS}' and {nbytes}.\nHint: BOINC's clients take {_BITS}-bit RSA keys only, in "
+            "the text format of its crypt_prog, not PEM."
+        )
+        raise BadKey(message)
+    return data
+
+
+def _parse_public(text: str) -> tuple[int, int]:
+    data = _parse_key(text, 2 * _SIZE)
+    return int.from_bytes(data[:_SIZE], "big"), int.from_bytes(data[_SIZE:], "big")
+
+
+def _parse_private(text: str) -> _PrivateKey:
+    data = _parse_key(text, 3 * _SIZE + 5 * _HALF)
+    ends = [_SIZE, 2 * _SIZE, 3 * _SIZE, *(3 * _SIZE + i * _HALF for i in range(1, 6))]
+    starts = [0, *ends]
+    parts = [int.from_bytes(data[a:b], "big") for a, b in zip(starts, ends, strict=False)]
+    return _PrivateKey(*parts)
+
+
+# Signatures (PROTOCOL 4.2)
+
+
+def code_sign_key_text() -> str:
+    """Return the public code-sign key as ``<code_sign_key>`` holds it, stripped."""
+    return _load("code_sign_public", _stripped)
+
+
+def sign_digest(md5_hex: str) -> str:
+    """Return the signature over content of this MD5, as ``<file_signature>`` holds it.
+
+    Raises KeyMissing where the private key is kept elsewhere.
+    """
+    return _sign(md5_hex, _load("code_sign_private", _parse_private))
+
+
+def verify(md5_hex: str, signature: str, public_text: str) -> bool:
+    """Say whether a signature over content of this MD5 is by this public key.
+
+    Raises BadKey if the text is no public key.
+    """
+    n, e = _parse_public(public_text)
+    value = int.from_bytes(read_hex_block(signature), "big")
+    return value < n and pow(value, e, n).to_bytes(_SIZE, "big") == _padded(md5_hex)
+
+
+def rotation_signature(old_public_text: str) -> str | None:
+    """Return the signature by an old key over the current public key, or None if unknown.
+
+    Over the stripped text: clients refuse the other (PROTOCOL 4.4).
+    """
+    wanted = "".join(old_public_text.split()).lower()
+    current = code_sign_key_text()
+    digest = hashlib.md5(current.encode(), usedforsecurity=False).hexdigest()
+    for path in [Path(settings.KEYS_DIR, "code_sign_public"), *_old_public_paths()]:
+        if "".join(_load(path.name, _stripped).split()).lower() == wanted:
+            try:
+                private = _load(path.name.replace("public", "private"), _parse_private)
+            except KeyMissing:
+                return None
+            return _sign(digest, private)
+    return None
+
+
+def _old_public_paths(folder: Path | None = None) -> list[Path]:
+    folder = folder or Path(settings.KEYS_DIR)
+    return [p for p in folder.glob("code_sign_public.*") if p.suffix[1:].isdecimal()]
+
+
+def _padded(md5_hex: str) -> bytes:
+    """Pad as PKCS#1 v1.5 type 1 does, but with no word of which digest this is."""
+    message = md5_hex.lower().encode()
+    return b"\x00\x01" + b"\xff" * (_SIZE - 3 - len(message)) + b"\x00" + message
+
+
+@functools.lru_cache(maxsize=1024)
+def _sign(md5_hex: str, key: _PrivateKey) -> str:
+    # Plain arithmetic: libraries add a DigestInfo that clients refuse, and may refuse the size.
+    value = int.from_bytes(_padded(md5_hex), "big")
+    by_p = pow(value, key.dmp1, key.p)
+    by_q = pow(value, key.dmq1, key.q)
+    signature = by_q + key.q * ((by_p - by_q) * key.iqmp % key.p)
+    return hex_block(signature.to_bytes(_SIZE, "big"))
+
+
+# Upload grants
+
+
+def upload_grant(name: str, max_nbytes: int) -> str:
+    """Return what ``<xml_signature>`` of an output file is to hold: key id and HMAC-SHA256.
+
+    Binds the name and the size, neither host nor account (PROTOCOL trap 30). Never expires.
+    """
+    key_id, secret = next(iter(_grant_keys().items()))
+    return hex_block(key_id + _mac(secret, name, max_nbytes))
+
+
+def check_upload_grant(name: str, max_nbytes: int, grant: str) -> Grant:
+    """Judge a grant that came back, by the current and all earlier keys."""
+    try:
+        given = bytes.fromhex("".join(grant.split()).rstrip("."))
+    except ValueError:
+        return Grant.BAD
+    if len(given) != _GRANT:
+        return Grant.BAD
+    secret = _grant_keys().get(given[:_GRANT_ID])
+    if secret is None:
+        return Grant.UNKNOWN_KEY
+    good = hmac.compare_digest(given[_GRANT_ID:], _mac(secret, name, max_nbytes))
+    return Grant.GOOD if good else Grant.BAD
+
+
+def _mac(secret: bytes, name: str, max_nbytes: int) -> bytes:
+    text = f"<name>{name}</name><max_nbytes>{max_nbytes}</max_nbytes>"
+    return hmac.digest(secret, text.encode("utf-8", "surrogateescape"), "sha256")
+
+
+def _grant_keys() -> dict[bytes, bytes]:
+    return _load("upload_grant_keys", _parse_grant_keys)
+
+
+def _parse_grant_keys(text: str) -> dict[bytes, bytes]:
+    lines = (line.split() for line in text.splitlines() if line.strip())
+    try:
+        keys = {bytes.fromhex(key_id): bytes.fromhex(secret) for key_id, secret in lines}
+    except ValueError:
+        keys = {}
+    if not keys or any(len(key_id) != _GRANT_ID for key_id in keys):
+        message = (
+            "File upload_grant_keys is damaged.\nHint: restore it from a backup; each line is "
+            "'<8 hex digits> <64 hex digits>'."
+        )
+        raise BadKey(message)
+    return keys
+
+
+# Account keys
+
+
+def seal(key: str) -> bytes:
+    """Encrypt an account key for the database."""
+    return _load("account_seal_key", _parse_seal_keys).encrypt(key.encode())
+
+
+def unseal(sealed: bytes) -> str:
+    """Decrypt an account key; BadKey if no seal key of ours made it."""
+    try:
+        return _load("account_seal_key", _parse_seal_keys).decrypt(bytes(sealed)).decode()
+    except InvalidToken:
+        message = (
+            "An account key cannot be decrypted.\nHint: restore the account_seal_key that it was "
+            "sealed with; several keys may stand in that file, one a line, newest first."
+        )
+        raise BadKey(message) from None
+
+
+def _parse_seal_keys(text: str) -> MultiFernet:
+    return MultiFernet([Fernet(line.strip()) for line in text.splitlines() if line.strip()])
+
+
+# Reading key files
+
+#: (path, reader) -> (the file's version, what the reader made of it)
+_loaded: dict[tuple[str, Any], tuple[tuple[int, int, int], Any]] = {}
+
+
+def _load(name: str, read: Callable[[str], T]) -> T:
+    """Return what ``read`` makes of a key file, reading it again only when it has changed."""
+    path = f"{settings.KEYS_DIR}/{name}"
+    try:
+        found = os.stat(path)
+        version = (found.st_mtime_ns, found.st_ino, found.st_size)
+        kept = _loaded.get((path, read))
+        if kept is None or kept[0] != version:
+            kept = (version, read(Path(path).read_text(encoding="ascii")))
+            _loaded[path, read] = kept
+    except FileNotFoundError:
+        message = (
+            f"Key file {path} is missing.\nHint: restore it from a backup; a new project gets "
+            "its keys from ensure_keys."
+        )
+        raise KeyMissing(message) from None
+    value: T = kept[1]
+    return value
+
+
+def _stripped(text: str) -> str:
+    return text.strip()
