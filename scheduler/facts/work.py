@@ -1,0 +1,83 @@
+"""What a judgement may know of a workunit and its results [pure]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+def output_name(result_name: str, result_id: int, position: int) -> str:
+    """The physical name of a result's output number `position`, never given to another file.
+
+    >>> output_name("range_7_0", 42, 1)
+    'range_7_0_r42_1'
+    """
+    return f"{result_name}_r{result_id}_{position}"
+
+
+def result_name(workunit_name: str, attempt: int) -> str:
+    """The name of a workunit's attempt, counted from 0 as BOINC does.
+
+    >>> result_name("range_7", 0)
+    'range_7_0'
+    """
+    return f"{workunit_name}_{attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFacts:
+    """One result as the transitioner sees it; codes are the law's."""
+
+    id: int
+    workunit_id: int
+    name: str
+    attempt: int
+    server_state: int
+    outcome: int
+    validate_state: int
+    file_delete_state: int
+    exit_status: int
+    sent_at: datetime | None
+    report_deadline: datetime | None
+    credit_deadline: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkunitFacts:
+    """One workunit with all its results, in ascending id."""
+
+    id: int
+    name: str
+    app_id: int
+    priority: int
+    min_quorum: int
+    target_nresults: int
+    max_error_results: int
+    max_total_results: int
+    max_success_results: int
+    max_timeouts: int | None
+    hr_class: int
+    app_version_id: int | None
+    start_after: datetime | None
+    start_before: datetime | None
+    end_before: datetime | None
+    release_state: int
+    pending_dependency_count: int
+    cancel_requested_at: datetime | None
+    error_mask: int
+    need_validate: bool
+    canonical_result_id: int | None
+    assimilate_state: int
+    file_delete_state: int
+    transition_at: datetime | None
+    results: tuple[ResultFacts, ...] = ()
+
+
+#: The columns to read for each kind of facts.
+RESULT_COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultFacts))
+WORKUNIT_COLUMNS: tuple[str, ...] = tuple(
+    field.name for field in fields(WorkunitFacts) if field.name != "results"
+)

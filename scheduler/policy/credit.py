@@ -1,0 +1,108 @@
+"""What a valid result is worth, and how averages fade [pure].
+
+Source: PROTOCOL 9.6.  Credit is counted in cobblestones: 200 for a day of one thousand million
+floating-point operations per second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from math import exp, isfinite, log
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+#: Credit per floating-point operation.
+COBBLESTONE = 200 / 86_400e9
+#: Operations per second taken for a host that says none.
+USUAL_FLOPS = 4.3e9
+#: Seconds in which a recent average fades to its half.
+HALF_LIFE_SECONDS = 7 * 86_400
+DAY_SECONDS = 86_400
+#: More than this for one result is no computation (PROTOCOL 9.6): it is cut.
+MAX_GRANTED = 7.3e7
+_CENT = Decimal("0.000001")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a valid result says it took; seconds, and operations per second."""
+
+    elapsed_time: float
+    cpu_time: float
+    flops_estimate: float
+
+
+def amount(
+    rule: str,
+    efforts: Sequence[Effort],
+    *,
+    fixed: Decimal,
+    rsc_fpops_bound: float,
+) -> Decimal:
+    """What each of these valid results is paid under a rule (``fixed``, ``runtime``, ``none``)."""
+    if rule == "fixed":
+        return fixed
+    if rule != "runtime":
+        return Decimal(0)
+    # A result too short for the client's clock says nothing of its cost: let the others speak.
+    claims = [claim for claim in map(_claim, efforts) if claim > 0]
+    cap = min(rsc_fpops_bound * COBBLESTONE, MAX_GRANTED)
+    return Decimal(min(low_average(claims), cap)).quantize(_CENT)
+
+
+def low_average(claims: Iterable[float]) -> float:
+    """The mean of all but the highest: who claims too much gains nothing.
+
+    >>> low_average([1.0, 3.0, 100.0])
+    2.0
+    """
+    ordered = sorted(claims)
+    kept = ordered[:-1] or ordered
+    return sum(kept) / len(kept) if kept else 0.0
+
+
+def _claim(effort: Effort) -> float:
+    seconds = effort.elapsed_time if effort.elapsed_time > 0 else effort.cpu_time
+    flops = effort.flops_estimate if effort.flops_estimate > 0 else USUAL_FLOPS
+    claim = seconds * flops * COBBLESTONE
+    return claim if isfinite(claim) else 0.0
+
+
+def recent_average(
+    average: float,
+    averaged_at: datetime | None,
+    granted: float,
+    *,
+    work_began_at: datetime,
+    now: datetime,
+) -> float:
+    """Credit per day, with half of the past forgotten every seven days.
+
+    The first grant of all counts from the moment the work was sent.
+    """
+    if averaged_at is None:
+        seconds = max(1.0, (now - work_began_at).total_seconds())
+        return granted * DAY_SECONDS / seconds
+    elapsed = max(0.0, (now - averaged_at).total_seconds())
+    weight = exp(-elapsed * log(2) / HALF_LIFE_SECONDS)
+    days = elapsed / DAY_SECONDS
+    # For a moment between grants (1 - weight) / days tends to this limit instead of 0 / 0.
+    per_day = (1 - weight) / days if days > 1e-6 else log(2) * DAY_SECONDS / HALF_LIFE_SECONDS  # noqa: PLR2004
+    return average * weight + granted * per_day
+
+
+def running_average(average: float, samples: float, sample: float) -> tuple[float, float]:
+    """Add a sample to a mean that turns into a slow average after 20; returns (average, samples).
+
+    A sample is cut at ten times the mean so that one odd host state does not spoil it
+    (BOINC's host averages: threshold 20, weight 0.01, limit 10).
+    """
+    if samples > 0 and average > 0:
+        sample = min(sample, 10 * average)
+    if samples < 20:  # noqa: PLR2004  the threshold named above
+        return (average * samples + sample) / (samples + 1), samples + 1
+    return average + 0.01 * (sample - average), samples + 1
