@@ -1,0 +1,105 @@
+"""What a scientist says of workunits that do not exist yet [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+#: Where BOINC's own numbers are raised to `target_nresults`, when the scientist names none.
+DEFAULT_MAX_ERROR_RESULTS = 3
+DEFAULT_MAX_TOTAL_RESULTS = 10
+DEFAULT_MAX_SUCCESS_RESULTS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """One input file: its content, the path it is read from, or the name of a file known already.
+
+    Exactly one of the three is given.  `open_name` is what the program opens; `known_as` is a
+    physical name that an earlier submission returned.
+    """
+
+    open_name: str
+    content: bytes | None = None
+    path: str | None = None
+    known_as: str | None = None
+    copy_file: bool = False
+    sticky: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewOutput:
+    """One output file that every result must bring, `max_nbytes` bytes long at most."""
+
+    open_name: str
+    max_nbytes: int = 100_000_000
+    optional: bool = False
+    copy_file: bool = False
+    sticky: bool = False
+    no_validate: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of ``workunit.outputs``; flags that are off are left out."""
+        flags = ("optional", "copy_file", "sticky", "no_validate")
+        entry: dict[str, Any] = {"open_name": self.open_name, "max_nbytes": self.max_nbytes}
+        return entry | {flag: True for flag in flags if getattr(self, flag)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWorkunit:
+    """One workunit to be; the numbers are BOINC's, with its defaults (PROTOCOL 7.1).
+
+    `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and `rsc_disk_bound` bytes,
+    `rsc_bandwidth_bound` bytes per second.  Numbers that are None follow `min_quorum`.  Without
+    a name one is made.  `held` ones get no results until they are released.
+    """
+
+    name: str | None = None
+    command_line: str = ""
+    input_files: tuple[NewFile, ...] = ()
+    outputs: tuple[NewOutput, ...] = ()
+
+    rsc_fpops_est: float = 3.6e12
+    rsc_fpops_bound: float = 8.64e13
+    rsc_memory_bound: float = 5e8
+    rsc_disk_bound: float = 1e9
+    rsc_bandwidth_bound: float = 0.0
+    delay_bound: timedelta = timedelta(days=7)
+    min_quorum: int = 1
+    target_nresults: int | None = None
+    max_error_results: int = DEFAULT_MAX_ERROR_RESULTS
+    max_total_results: int | None = None
+    max_success_results: int | None = None
+    max_timeouts: int | None = None
+    priority: int = 0
+    size_class: int = -1
+    app_version_num: int = 0
+    keywords: str = ""
+
+    start_after: datetime | None = None
+    start_before: datetime | None = None
+    end_before: datetime | None = None
+    held: bool = False
+    pending_dependency_count: int = 0
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> int:
+        """How many results are made at first: `min_quorum` unless the scientist says more."""
+        return self.min_quorum if self.target_nresults is None else self.target_nresults
+
+    @property
+    def total(self) -> int:
+        """How many results are made at most."""
+        if self.max_total_results is None:
+            return max(DEFAULT_MAX_TOTAL_RESULTS, self.target)
+        return self.max_total_results
+
+    @property
+    def successes(self) -> int:
+        """How many successes without agreement are borne."""
+        if self.max_success_results is None:
+            return max(DEFAULT_MAX_SUCCESS_RESULTS, self.target)
+        return self.max_success_results

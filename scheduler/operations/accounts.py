@@ -1,0 +1,404 @@
+"""Create accounts, check passwords, make and revoke keys [operations].
+
+Theory of operation.  One secret serves the client's dialog and the web form: BOINC's
+``md5(password + lower(e-mail))``, here the *password digest*, of which Django's hash is stored.
+A key is what a client shows ever after; it is stored hashed, to be recognised, and sealed, to be
+said again at log-in.  Of each kind an account has one current key.  The weak key is made of the
+current strong key and of the stored hash, and anew with either (PROTOCOL 1.6): once made it is
+recognised by its own hash, so that a rehashed password changes no key (trap 31).
+
+Errors carry `error_num`, BOINC's number for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.hashers import check_password as matches_hash
+from django.contrib.auth.hashers import make_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from scheduler import signing
+from scheduler.models import Account, AccountKey
+from scheduler.queries.accounts import (
+    KeyOwner,
+    current_key,
+    find_account_by_email,
+    find_account_by_key,
+    key_hash,
+)
+
+if TYPE_CHECKING:
+    from django.db.models.expressions import Combinable
+    from django.http import HttpRequest
+
+__all__ = [
+    "AccountCreationDisabled",
+    "AccountRefused",
+    "BadEmail",
+    "BadName",
+    "BadPasswordDigest",
+    "Credentials",
+    "EmailTaken",
+    "KeyOwner",
+    "MasterPasswordBackend",
+    "UnknownEmail",
+    "UnknownKey",
+    "WrongPassword",
+    "change_password",
+    "create_account",
+    "create_staff",
+    "find_account_by_key",
+    "look_up",
+    "new_key",
+    "password_digest",
+    "revoke_key",
+]
+
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+_MAX_NAME, _MAX_KEY_NAME, _MAX_EMAIL = 254, 100, 254
+
+
+class AccountRefused(ValueError):
+    """An account, password or key is refused. Hint: each kind of refusal says what to change."""
+
+    error_num = -1
+
+
+class BadPasswordDigest(AccountRefused):
+    """What came is no password digest. Hint: send md5(password + lower-case e-mail) in hex."""
+
+
+class UnknownEmail(AccountRefused):
+    """No account has this e-mail address. Hint: check its spelling, or create an account."""
+
+    error_num = -136
+
+
+class EmailTaken(AccountRefused):
+    """The e-mail address has an account, of another password. Hint: log in, or take another."""
+
+    error_num = -137
+
+
+class BadName(AccountRefused):
+    """The name cannot be shown. Hint: give 1 to 254 characters, without < and >."""
+
+    error_num = -188
+
+
+class BadEmail(AccountRefused):
+    """This is no e-mail address. Hint: check its spelling."""
+
+    error_num = -205
+
+
+class WrongPassword(AccountRefused):
+    """The password is another. Hint: check it; the e-mail address is part of it."""
+
+    error_num = -206
+
+
+class AccountCreationDisabled(AccountRefused):
+    """The project takes no new accounts from clients. Hint: ask its staff for one."""
+
+    error_num = -208
+
+
+class UnknownKey(AccountRefused):
+    """The account has no such key that is not revoked. Hint: list its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An account and the strong key by which a client says whose it is."""
+
+    account: Account
+    key: str
+    created: bool = False
+
+
+def password_digest(*, email: str, password: str) -> str:
+    """BOINC's digest of a password: 32 hex digits, as a client computes it (PROTOCOL 1.3).
+
+    >>> password_digest(email="Ada@Example.org", password="secret")
+    'b8b0a22f0c0d0a881714ce1bca6b58c4'
+    """
+    return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
+
+
+def create_account(*, email: str, passwd_hash: str, name: str, now: datetime) -> Credentials:
+    """Create an account, or return the one that exists with this very password (PROTOCOL 1.4).
+
+    Refuses: a bad digest, address or name; a taken address with another password (`EmailTaken`);
+    anyone while the project takes no new accounts (`AccountCreationDisabled`).
+    """
+    email = email.strip()
+    _check_digest(passwd_hash)
+    if existing := find_account_by_email(email):
+        return _existing(existing, passwd_hash)
+    if not settings.PROJECT.account_creation:
+        msg = f"{settings.PROJECT.name} takes no new accounts. Hint: ask its staff for one."
+        raise AccountCreationDisabled(msg)
+    fields = {"email": _good_email(email), "name": _good_name(name)}
+    try:
+        return _create(passwd_hash, now, fields)
+    except IntegrityError:
+        # Somebody, most likely the same client, was faster by a moment.
+        if existing := find_account_by_email(email):
+            return _existing(existing, passwd_hash)
+        raise
+
+
+def create_staff(
+    *,
+    email: str,
+    password: str,
+    name: str = "",
+    now: datetime | None = None,
+    **fields: Any,  # noqa: ANN401
+) -> Account:
+    """Create a member of staff with every right; `now` None means the database's clock.
+
+    Refuses an address that is taken (`EmailTaken`) or none (`BadEmail`), and an empty password.
+    """
+    email = _good_email(email.strip())
+    if not password:
+        msg = "The password is empty. Hint: give one."
+        raise BadPasswordDigest(msg)
+    digest = password_digest(email=email, password=password)
+    fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
+    fields["name"] = _good_name(name or email.partition("@")[0])
+    try:
+        account = _create(digest, now or Now(), fields).account
+    except IntegrityError as error:
+        raise EmailTaken(_taken(email)) from error
+    account.refresh_from_db()
+    return account
+
+
+def look_up(*, email: str, passwd_hash: str | None) -> Credentials | None:
+    """Log in: find an account's current strong key (PROTOCOL 1.3).
+
+    Without `passwd_hash` only the account's existence is asked for: None says that it exists.
+    Refuses an address without account (`UnknownEmail`) and another password (`WrongPassword`).
+    """
+    account = find_account_by_email(email)
+    if account is None or not account.is_active:
+        msg = f"No account has the e-mail address {email.strip()[:80]!r}. Hint: check its spelling."
+        raise UnknownEmail(msg)
+    if passwd_hash is None:
+        return None
+    key = _said_key(account)
+    if not _matches(account, passwd_hash, key):
+        msg = "The password is wrong. Hint: check it, and the e-mail address, which is part of it."
+        raise WrongPassword(msg)
+    return Credentials(account, key)
+
+
+def change_password(*, account: Account, passwd_hash: str, now: datetime) -> Credentials:
+    """Change the password; the weak key is made anew, the strong keys stay.
+
+    Refuses what is no digest (`BadPasswordDigest`).
+    """
+    _check_digest(passwd_hash)
+    stored = make_password(passwd_hash)
+    with transaction.atomic():
+        locked = _lock(account)
+        locked.password = stored
+        locked.save(update_fields=["password"])
+        key = _said_key(locked)
+        _renew_weak_key(locked, key, now)
+    account.password = stored
+    return Credentials(account, key)
+
+
+def new_key(*, account: Account, name: str, now: datetime) -> str:
+    """Make a further strong key, for one computer or program; it is shown this once.
+
+    The current key stays.  Refuses an empty or too long name (`BadName`).
+    """
+    if not 0 < len(name) <= _MAX_KEY_NAME:
+        msg = f"A key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
+        raise BadName(msg)
+    key = secrets.token_hex(16)
+    _save_key(account, key, AccountKey.Kind.STRONG, name, now, is_current=False)
+    return key
+
+
+def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
+    """Revoke a key for good; returns the new current key if the current one was revoked.
+
+    Clients that hold a revoked key are told that it is invalid.  Refuses a key that is not the
+    account's, or is revoked already (`UnknownKey`).
+    """
+    with transaction.atomic():
+        locked = _lock(account)
+        revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
+        if revoked is None:
+            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
+            raise UnknownKey(msg)
+        was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
+        _revoke(revoked, now)
+        if not was_current:
+            return None
+        if kind is AccountKey.Kind.WEAK:
+            return _renew_weak_key(locked, _said_key(locked), now)
+        key = secrets.token_hex(16)
+        _save_key(locked, key, AccountKey.Kind.STRONG, revoked.name, now)
+        _renew_weak_key(locked, key, now)
+        return key
+
+
+class MasterPasswordBackend(ModelBackend):
+    """Logs people in to the web and the admin by e-mail and password, as their client does."""
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,  # noqa: ARG002  Django's signature
+        username: str | None = None,
+        password: str | None = None,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Account | None:
+        """Return the account if the password is its own, else None."""
+        email = username or kwargs.get(Account.USERNAME_FIELD)
+        if not email or password is None:
+            return None
+        digest = password_digest(email=email.strip(), password=password)
+        account = find_account_by_email(email)
+        if account is None:
+            make_password(digest)  # takes as long as a check: who has an account stays untold
+            return None
+        if not account.is_active or not account.check_password(digest):
+            return None
+        return account
+
+
+def _create(passwd_hash: str, now: datetime | Combinable, fields: dict[str, Any]) -> Credentials:
+    account = Account(
+        password=make_password(passwd_hash),
+        cross_project_id=secrets.token_hex(16),
+        created_at=now,
+        **fields,
+    )
+    key = secrets.token_hex(16)
+    with transaction.atomic():
+        account.save(force_insert=True)
+        _save_key(account, key, AccountKey.Kind.STRONG, "first key", now)
+        _save_key(account, _weak_key(account, key), AccountKey.Kind.WEAK, "weak key", now)
+    return Credentials(account, key, created=True)
+
+
+def _existing(account: Account, passwd_hash: str) -> Credentials:
+    if not account.is_active or not account.check_password(passwd_hash):
+        raise EmailTaken(_taken(account.email))
+    return Credentials(account, _said_key(account))
+
+
+def _taken(email: str) -> str:
+    return (
+        f"{email} has an account already. Hint: log in with its password, or use another address."
+    )
+
+
+def _matches(account: Account, passwd_hash: str, key: str) -> bool:
+    # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
+    by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
+    return hmac.compare_digest(by_key, passwd_hash.lower()) or matches_hash(
+        passwd_hash.lower(), account.password
+    )
+
+
+def _lock(account: Account) -> Account:
+    return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+
+
+def _said_key(account: Account) -> str:
+    current = current_key(account, AccountKey.Kind.STRONG)
+    if current is None:
+        msg = f"Account {account.pk} has no current key. Hint: make it one with new_key."
+        raise UnknownKey(msg)
+    return signing.unseal(bytes(current.sealed))
+
+
+def _weak_key(account: Account, key: str, *, salt: str = "") -> str:
+    made_of = (key + account.password + salt).encode()
+    return f"{account.pk}_{hashlib.md5(made_of, usedforsecurity=False).hexdigest()}"
+
+
+def _renew_weak_key(account: Account, key: str, now: datetime) -> str:
+    if old := current_key(account, AccountKey.Kind.WEAK):
+        _revoke(old, now)
+    # Revoked by a person, key and password staying as they are, it must become another all the same.
+    weak = _weak_key(account, key, salt=secrets.token_hex(8))
+    _save_key(account, weak, AccountKey.Kind.WEAK, "weak key", now)
+    return weak
+
+
+def _revoke(key: AccountKey, now: datetime) -> None:
+    key.is_current, key.revoked_at = False, now
+    key.save(update_fields=["is_current", "revoked_at"])
+
+
+def _save_key(  # noqa: PLR0913  a row's worth
+    account: Account,
+    key: str,
+    kind: AccountKey.Kind,
+    name: str,
+    now: datetime | Combinable,
+    *,
+    is_current: bool = True,
+) -> None:
+    AccountKey.objects.create(
+        account=account,
+        kind=kind,
+        name=name,
+        key_hash=key_hash(key),
+        sealed=signing.seal(key),
+        is_current=is_current,
+        created_at=now,
+    )
+
+
+def _check_digest(passwd_hash: str) -> None:
+    if not _DIGEST.fullmatch(passwd_hash):
+        msg = (
+            f"The password digest has {len(passwd_hash)} characters. "
+            "Hint: send md5(password + lower-case e-mail), 32 lower-case hex digits."
+        )
+        raise BadPasswordDigest(msg)
+
+
+def _good_email(email: str) -> str:
+    try:
+        validate_email(email)
+    except ValidationError:
+        msg = f"{email[:80]!r} is not an e-mail address. Hint: check its spelling."
+        raise BadEmail(msg) from None
+    if len(email) > _MAX_EMAIL:
+        msg = f"The e-mail address has {len(email)} characters. Hint: {_MAX_EMAIL} are stored."
+        raise BadEmail(msg)
+    return email
+
+
+def _good_name(name: str) -> str:
+    stripped = name.strip()
+    if (
+        not 0 < len(stripped) <= _MAX_NAME
+        or not stripped.isprintable()
+        or set("<>") & set(stripped)
+    ):
+        msg = f"{name[:60]!r} is not a name. Hint: give 1 to {_MAX_NAME} characters, no < or >."
+        raise BadName(msg)
+    return stripped

@@ -1,0 +1,313 @@
+"""Whether workunits can be submitted as they are described [pure].
+
+Theory of operation.  `faults` says everything that is wrong with one workunit, so that a scientist
+corrects a file of ten thousand lines once and not ten thousand times.  `warnings` says what is
+allowed and probably not meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+
+#: A workunit's name becomes part of file names and URLs; 200 is the width of its column.
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}")
+OPEN_NAME_PATTERN = re.compile(r"[^/\\\x00-\x1f\x7f<>&%][^\\\x00-\x1f\x7f<>&%]{0,249}")
+
+#: A host computes other things too: a deadline closer than this many run times is often missed.
+COMFORTABLE_RUN_TIMES = 3
+
+#: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
+TYPICAL_FPOPS = 1e9
+
+#: Widths of PostgreSQL's integer and smallint columns.
+_MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, and what to do about it."""
+
+    sentence: str
+    hint: str
+
+    def __str__(self) -> str:
+        """Say both."""
+        return f"{self.sentence} Hint: {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast the project's hosts are, in operations per second; `hosts` 0 means a guess."""
+
+    fpops: float
+    hosts: int
+
+    def __str__(self) -> str:
+        """Say where the figure comes from."""
+        gflops = f"{self.fpops / 1e9:.1f} GFLOPS"
+        if not self.hosts:
+            return f"{gflops}, a guess while no host has been seen"
+        return f"{gflops}, the mean of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
+
+
+#: What workunits of one kind have in common: everything but their names, words and inputs.
+_shape = attrgetter(
+    *(
+        field.name
+        for field in fields(NewWorkunit)
+        if field.name not in {"name", "command_line", "input_files", "meta"}
+    )
+)
+
+
+def shape(workunit: NewWorkunit) -> tuple[object, ...]:
+    """What a workunit has in common with others of its kind: hashable, judged and sent once."""
+    return tuple(_shape(workunit))
+
+
+def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tuple[Fault, ...]]:
+    """Everything that is wrong, by the workunit's index; empty if nothing is."""
+    common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
+    found: dict[int, tuple[Fault, ...]] = {}
+    for index, workunit in enumerate(workunits):
+        key = _shape(workunit)
+        if (shared := common.get(key)) is None:
+            shared = common[key] = _shape_faults(workunit, now)
+        if own := (*_name(workunit), *shared, *_inputs(workunit)):
+            found[index] = own
+    return found
+
+
+def _shape_faults(workunit: NewWorkunit, now: datetime) -> tuple[Fault, ...]:
+    return (
+        *_replication(workunit),
+        *_resources(workunit),
+        *_times(workunit, now),
+        *_release(workunit),
+        *_outputs(workunit),
+    )
+
+
+def duplicates(workunits: Iterable[NewWorkunit]) -> dict[str, list[int]]:
+    """Names that more than one of the workunits bears, with their indexes."""
+    seen: defaultdict[str, list[int]] = defaultdict(list)
+    for index, workunit in enumerate(workunits):
+        if workunit.name is not None:
+            seen[workunit.name].append(index)
+    return {name: indexes for name, indexes in seen.items() if len(indexes) > 1}
+
+
+def warnings(
+    workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
+) -> tuple[str, ...]:
+    """What is allowed and probably not meant; one sentence per kind, however many workunits."""
+    return tuple(
+        [
+            *_short_deadlines(workunits, speed),
+            *_missing_versions(workunits, app, versions),
+            *_no_outputs(workunits),
+        ]
+    )
+
+
+def _name(workunit: NewWorkunit) -> Iterator[Fault]:
+    name = workunit.name
+    if name is not None and (not NAME_PATTERN.fullmatch(name) or ".." in name):
+        yield Fault(
+            f"{name[:60]!r} is not a name for a workunit.",
+            "use 1 to 200 letters, digits, dots, dashes and underscores, without two dots in a row.",
+        )
+
+
+def _replication(workunit: NewWorkunit) -> Iterator[Fault]:
+    target = workunit.target
+    for name, value, least in (
+        ("min_quorum", workunit.min_quorum, 1),
+        ("max_error_results", workunit.max_error_results, 0),
+        ("max_timeouts", workunit.max_timeouts, 0),
+    ):
+        if value is not None and not least <= value <= _MAX_INT:
+            yield Fault(f"{name} is {value}.", f"give at least {least}.")
+    if workunit.min_quorum > target:
+        yield Fault(
+            f"min_quorum ({workunit.min_quorum}) is greater than target_nresults ({target}).",
+            f"raise target_nresults to {workunit.min_quorum}, or leave it out.",
+        )
+    for name, value in (
+        ("max_total_results", workunit.total),
+        ("max_success_results", workunit.successes),
+    ):
+        if not target <= value <= _MAX_INT:
+            yield Fault(
+                f"target_nresults ({target}) is greater than {name} ({value}).",
+                f"raise {name} to {target} or more, or leave it out.",
+            )
+
+
+def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
+    for name, value, may_be_zero in (
+        ("rsc_fpops_est", workunit.rsc_fpops_est, False),
+        ("rsc_fpops_bound", workunit.rsc_fpops_bound, False),
+        ("rsc_disk_bound", workunit.rsc_disk_bound, False),
+        ("rsc_memory_bound", workunit.rsc_memory_bound, True),
+        ("rsc_bandwidth_bound", workunit.rsc_bandwidth_bound, True),
+    ):
+        if not (0 <= value < float("inf")) or (value == 0 and not may_be_zero):
+            kind = "zero or more" if may_be_zero else "more than zero"
+            yield Fault(f"{name} is {value:g}.", f"give a finite number, {kind}.")
+    if workunit.rsc_fpops_bound < workunit.rsc_fpops_est:
+        yield Fault(
+            f"rsc_fpops_bound ({workunit.rsc_fpops_bound:g}) is less than "
+            f"rsc_fpops_est ({workunit.rsc_fpops_est:g}).",
+            "clients abort at the bound: give several times the estimate.",
+        )
+    for name, number, most in (
+        ("priority", workunit.priority, _MAX_INT),
+        ("size_class", workunit.size_class, _MAX_SMALLINT),
+        ("app_version_num", workunit.app_version_num, _MAX_INT),
+        ("pending_dependency_count", workunit.pending_dependency_count, _MAX_INT),
+    ):
+        if not -most <= number <= most:
+            yield Fault(f"{name} is {number}.", f"give a number up to {most}.")
+
+
+def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
+    if workunit.delay_bound <= timedelta(0):
+        yield Fault(
+            f"delay_bound is {workunit.delay_bound.total_seconds():g} seconds.",
+            "give the time a host has to report, more than zero.",
+        )
+    bounds = {
+        name: value
+        for name in ("start_after", "start_before", "end_before")
+        if (value := getattr(workunit, name)) is not None
+    }
+    naive = [name for name, value in bounds.items() if value.utcoffset() is None]
+    for name in naive:
+        yield Fault(f"{name} has no time zone.", "give an aware datetime, in UTC for instance.")
+    if naive:
+        return
+    for name in ("start_before", "end_before"):
+        if name in bounds and bounds[name] <= now:
+            yield Fault(f"{name} ({bounds[name]:%Y-%m-%d %H:%M:%S}) is past.", "give a later time.")
+    for earlier, later in (
+        ("start_after", "start_before"),
+        ("start_after", "end_before"),
+    ):
+        if earlier in bounds and later in bounds and bounds[later] <= bounds[earlier]:
+            yield Fault(f"{later} is not later than {earlier}.", f"move {later} behind {earlier}.")
+
+
+def _release(workunit: NewWorkunit) -> Iterator[Fault]:
+    if workunit.pending_dependency_count < 0:
+        yield Fault(
+            f"pending_dependency_count is {workunit.pending_dependency_count}.",
+            "give the number of workunits it waits for, or nothing.",
+        )
+    if workunit.held and workunit.pending_dependency_count > 0:
+        yield Fault(
+            "The workunit is to be held and to wait for others as well.",
+            "hold what it waits for, or leave one of the two out.",
+        )
+
+
+def _inputs(workunit: NewWorkunit) -> Iterator[Fault]:
+    if not workunit.input_files:
+        return
+    for file in workunit.input_files:
+        yield from _input(file)
+    names = [x.open_name for x in (*workunit.input_files, *workunit.outputs)]
+    if len(set(names)) < len(names):
+        yield from _same_names(names)
+
+
+def _input(file: NewFile) -> Iterator[Fault]:
+    given = (file.content, file.path, file.known_as)
+    if given.count(None) != len(given) - 1:
+        yield Fault(
+            f"Input file {file.open_name!r} has {len(given) - given.count(None)} sources.",
+            "give exactly one of content, path and known_as.",
+        )
+    yield from _open_name(file.open_name)
+
+
+def _open_name(name: str) -> Iterator[Fault]:
+    if not OPEN_NAME_PATTERN.fullmatch(name) or ".." in name:
+        yield Fault(
+            f"{name[:60]!r} is not a name that a program can open in its folder.",
+            "use a relative name of 1 to 250 characters, without .. and < > & % \\.",
+        )
+
+
+def _same_names(names: Sequence[str]) -> Iterator[Fault]:
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Fault(
+            f"The name {name!r} stands for more than one file.",
+            "give every input and output an open_name of its own.",
+        )
+
+
+def _outputs(workunit: NewWorkunit) -> Iterator[Fault]:
+    for output in workunit.outputs:
+        yield from _output(output)
+    if not workunit.input_files:
+        yield from _same_names([output.open_name for output in workunit.outputs])
+
+
+def _output(output: NewOutput) -> Iterator[Fault]:
+    yield from _open_name(output.open_name)
+    if output.max_nbytes <= 0:
+        yield Fault(
+            f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}.",
+            "give the most bytes that the file may have, more than zero.",
+        )
+
+
+def _short_deadlines(workunits: Sequence[NewWorkunit], speed: Speed) -> Iterator[str]:
+    short = [
+        (run_time, workunit)
+        for workunit in workunits
+        if workunit.delay_bound.total_seconds()
+        < COMFORTABLE_RUN_TIMES * (run_time := workunit.rsc_fpops_est / speed.fpops)
+    ]
+    if short:
+        run_time, worst = max(short, key=lambda pair: pair[0] / pair[1].delay_bound.total_seconds())
+        yield (
+            f"delay_bound ({_duration(worst.delay_bound.total_seconds())}) is under "
+            f"{COMFORTABLE_RUN_TIMES} times the estimated run time ({_duration(run_time)} at {speed})"
+            f"{_of(len(short), len(workunits))}: many results may miss their deadline."
+        )
+
+
+def _missing_versions(
+    workunits: Sequence[NewWorkunit], app: str, versions: Collection[int]
+) -> Iterator[str]:
+    if not versions:
+        yield f"App {app} has no version yet: nothing is sent until `publish_app` brings one."
+        return
+    wanted = {w.app_version_num for w in workunits if w.app_version_num} - set(versions)
+    for number in sorted(wanted):
+        yield f"App {app} has no version {number} yet: workunits that ask for it wait for it."
+
+
+def _no_outputs(workunits: Sequence[NewWorkunit]) -> Iterator[str]:
+    if count := sum(not workunit.outputs for workunit in workunits):
+        yield f"No output files are named{_of(count, len(workunits))}: hosts bring nothing back."
+
+
+def _of(count: int, total: int) -> str:
+    return "" if count == total else f" for {count} of {total} workunits"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,25 @@
+-- The app that work is submitted to, its versions, and how fast the newest hosts are.
+SELECT
+    app.id,
+    app.deprecated,
+    speed.fpops,
+    speed.hosts::integer AS hosts,
+    array(
+        SELECT DISTINCT version.version_num
+        FROM app_version AS version
+        WHERE version.app_id = app.id AND NOT version.deprecated
+    ) AS versions
+FROM app
+CROSS JOIN (
+    SELECT
+        avg(newest.p_fpops) AS fpops,
+        count(*) AS hosts
+    FROM (
+        SELECT p_fpops
+        FROM host
+        WHERE merged_into_id IS NULL AND p_fpops > 0
+        ORDER BY id DESC
+        LIMIT %(hosts)s::integer
+    ) AS newest
+) AS speed
+WHERE app.name = %(app)s::text
