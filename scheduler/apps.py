@@ -11,3 +11,9 @@ class SchedulerConfig(AppConfig):
     name = "scheduler"
     default_auto_field = "django.db.models.BigAutoField"
     verbose_name = "Manyhands"
+
+    def ready(self) -> None:
+        """Give a fresh project its keys, before anything asks for one."""
+        from scheduler import signing  # noqa: PLC0415  settings are complete only now
+
+        signing.ensure_keys()

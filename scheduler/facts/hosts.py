@@ -100,6 +100,7 @@ class HeldResult:
     name: str
     workunit_id: int
     host_id: int | None
+    app_version_id: int | None
     state: int
     attempt: int
     resent_count: int

@@ -26,8 +26,8 @@ class Refusal(StrEnum):
 class Choice:
     """What a look through the candidates found.
 
-    `feasible` keeps the candidates' order and stops where the wish is surely met three times over:
-    some of them may be taken by others before they are claimed.
+    `feasible` keeps the candidates' order and is longer than the wish: some of them may be taken by
+    others before they are claimed.
     """
 
     feasible: list[Assignment] = field(default_factory=list)

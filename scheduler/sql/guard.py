@@ -118,9 +118,9 @@ def _ledger_function() -> str:
     return f"""
 CREATE OR REPLACE FUNCTION guard_ledger_entry() RETURNS trigger LANGUAGE plpgsql AS $guard$
 BEGIN
-  IF (NEW.axis, NEW.source, NEW.target, NEW.because, NEW.by) NOT IN ({legal}) THEN
+  IF (NEW.axis, NEW.source, NEW.target, NEW.because, NEW."by") NOT IN ({legal}) THEN
     RAISE EXCEPTION 'The law does not name the move axis % from % to % because % by %.',
-      NEW.axis, NEW.source, NEW.target, NEW.because, NEW.by
+      NEW.axis, NEW.source, NEW.target, NEW.because, NEW."by"
       USING ERRCODE = 'check_violation';
   END IF;
   RETURN NEW;

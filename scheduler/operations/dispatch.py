@@ -1,0 +1,223 @@
+"""Gives results to a host: read candidates, judge, lock, claim; look again if others were faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from time import sleep
+
+from scheduler import sql
+from scheduler.config import ProjectConfig
+from scheduler.facts.handout import Given, Version, Work
+from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
+from scheduler.policy import limits, lost, selection
+from scheduler.queries import handout
+
+#: How long, in seconds, to wait before each further look when others hold all candidates: 200 ms in
+#: all.  "No work" is said only when it is true; a client told so stays away for 10 minutes or more.
+LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
+#: How many pages of candidates are judged in one RPC before the host is asked to come again.
+MOST_PAGES = 10
+
+
+def review_holdings(
+    *, host_id: int, listed: Sequence[str], reported: Sequence[str]
+) -> lost.Holdings:
+    """What to tell the client of the results it lists, and which of the host's results it lost."""
+    known = handout.held_results(host_id=host_id, names=listed)
+    return lost.review(known, host_id=host_id, listed=set(listed), reported=set(reported))
+
+
+def give(  # noqa: PLR0913  the facts of one request
+    host: HostFacts,
+    *,
+    wish: Wish,
+    platforms: Sequence[str],
+    client_version: int,
+    holdings: lost.Holdings,
+    config: ProjectConfig,
+    now: datetime,
+) -> Work:
+    """Give the host what it asks for, as far as there is and it may have; lost results come first.
+
+    Inside the transaction of an RPC, after its reports are settled.  Runs a constant number of
+    statements, however much is given; only contention or misfits make it look again, a bounded
+    number of times.
+    """
+    work = Work(asked=wish.anything)
+    if not wish.anything:
+        return work
+    work.versions = handout.versions_for(
+        host_id=host.id, platforms=platforms, client_version=client_version
+    )
+    _settle_lost(work, host, holdings, now=now)
+    if not work.resent:
+        _give_new(work, host, wish, config, now=now)
+    if work.sent:
+        work.inputs = handout.input_files(work.sent)
+        work.version_files = handout.version_files(work.sent)
+    return work
+
+
+def _settle_lost(work: Work, host: HostFacts, holdings: lost.Holdings, *, now: datetime) -> None:
+    if holdings.resend:
+        # Nobody sends a result whose workunit somebody is just now deciding about.
+        pairs = [(result.workunit_id, result.app_version_id) for result in holdings.resend]
+        locked = _lock(pairs, len(pairs), hr_class=host.hr_class, now=now)
+        lost_ones = [result for result in holdings.resend if result.workunit_id in locked]
+        rows = sql.fetch_into(
+            Given,
+            "resend_results",
+            {
+                "result_ids": [result.id for result in lost_ones],
+                "deadlines": [lost.new_deadline(r, seconds=0, now=now) for r in lost_ones],
+                "host_id": host.id,
+                "now": now,
+            },
+        )
+        work.resent = [given for given in rows if given.app_version_id in work.versions]
+    if holdings.give_up:
+        sql.execute(
+            "expire_lost_results",
+            {"result_ids": [result.id for result in holdings.give_up], "now": now},
+        )
+        work.given_up = [result.name for result in holdings.give_up]
+
+
+def _give_new(
+    work: Work, host: HostFacts, wish: Wish, config: ProjectConfig, *, now: datetime
+) -> None:
+    apps = {
+        version.app.id: version.app
+        for version in work.versions.values()
+        if not version.facts.deprecated
+    }
+    room = limits.room_for(host, config)
+    if room == 0:
+        work.refused[selection.Refusal.IN_PROGRESS_LIMIT] += 1
+        work.sentences[selection.Refusal.IN_PROGRESS_LIMIT] = (
+            "This computer has reached a limit on tasks in progress"
+        )
+        return
+    if not apps:
+        return
+    for pause in LOOKS:
+        if pause:
+            sleep(pause)
+        feasible = _find_feasible(work, host, wish, apps, config, now=now)
+        if not feasible:
+            return
+        most = selection.needed(feasible, wish, room=room)
+        work.given = _claim(work, host, feasible, most, now=now)
+        if work.given:
+            work.come_again = False
+            return
+        # There was work when we looked, and others held it: it may still be had.
+        work.come_again = True
+
+
+def _find_feasible(  # noqa: PLR0913  the facts of one look
+    work: Work,
+    host: HostFacts,
+    wish: Wish,
+    apps: dict[int, AppFacts],
+    config: ProjectConfig,
+    *,
+    now: datetime,
+) -> list[Assignment]:
+    """Judge pages of candidates until one holds something for this host, or none is left."""
+    by_app = _by_app(work.versions.values())
+    names = {
+        version.app.id: version.user_friendly_name or version.app.name
+        for version in work.versions.values()
+    }
+    after: dict[int, tuple[int, int]] = {}
+    lanes = dict(apps)
+    work.come_again = False
+    work.refused.clear()
+    for _page in range(MOST_PAGES):
+        page = handout.candidates(
+            host, lanes.values(), after=after, page=config.candidates_per_page, now=now
+        )
+        choice = selection.choose(page, host=host, wish=wish, versions=by_app, names=names)
+        work.refused.update({str(reason): count for reason, count in choice.refused.items()})
+        for reason, sentence in choice.example.items():
+            work.sentences.setdefault(str(reason), sentence)
+        if choice.feasible:
+            return choice.feasible
+        lanes = _turn_pages(page, lanes, after, config.candidates_per_page)
+        if not lanes:
+            return []
+    work.come_again = True
+    return []
+
+
+def _turn_pages(
+    page: Sequence[Candidate],
+    lanes: dict[int, AppFacts],
+    after: dict[int, tuple[int, int]],
+    full: int,
+) -> dict[int, AppFacts]:
+    """Move each app's cursor behind its page; apps whose page was not full have no more."""
+    counts: dict[int, int] = {}
+    for candidate in page:
+        counts[candidate.app_id] = counts.get(candidate.app_id, 0) + 1
+        after[candidate.app_id] = (candidate.priority, candidate.result_id)
+    return {app_id: app for app_id, app in lanes.items() if counts.get(app_id, 0) >= full}
+
+
+def _by_app(versions: Iterable[Version]) -> dict[int, list[VersionFacts]]:
+    by_app: dict[int, list[VersionFacts]] = {}
+    for version in versions:
+        by_app.setdefault(version.app.id, []).append(version.facts)
+    return by_app
+
+
+def _claim(
+    work: Work, host: HostFacts, feasible: Sequence[Assignment], most: int, *, now: datetime
+) -> list[Given]:
+    """Take up to `most` of the feasible ones, in their order, passing over what others hold."""
+    pairs = [(a.candidate.workunit_id, a.version.id) for a in feasible]
+    locked = _lock(pairs, most, hr_class=host.hr_class, now=now)
+    taken = [a for a in feasible if a.candidate.workunit_id in locked]
+    if not taken:
+        return []
+    chosen = {
+        "workunit_ids": [a.candidate.workunit_id for a in taken],
+        "app_version_ids": [a.version.id for a in taken],
+    }
+    given = sql.fetch_into(
+        Given,
+        "claim_results",
+        chosen
+        | {
+            "flops": [a.flops for a in taken],
+            "host_id": host.id,
+            "account_id": host.account_id,
+            "now": now,
+        },
+    )
+    if given and any(_is_bound(work.versions[a.version.id]) for a in taken):
+        sql.execute("commit_workunit_classes", chosen | {"hr_class": host.hr_class})
+    return given
+
+
+def _is_bound(version: Version) -> bool:
+    return version.app.hr_type > 0 or version.app.homogeneous_app_version
+
+
+def _lock(
+    workunits: Sequence[tuple[int, int | None]], most: int, *, hr_class: int, now: datetime
+) -> set[int]:
+    """Lock up to `most` of (workunit id, app version id) pairs, passing over what others hold."""
+    rows = sql.fetch(
+        "lock_chosen_workunits",
+        {
+            "workunit_ids": [workunit_id for workunit_id, _version in workunits],
+            "app_version_ids": [version_id for _workunit, version_id in workunits],
+            "hr_class": hr_class,
+            "most": most,
+            "now": now,
+        },
+    )
+    return {row["id"] for row in rows}

@@ -1,0 +1,142 @@
+"""Takes what a host reports: read, look at what arrived, lock, judge, settle in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from scheduler import sql, storage
+from scheduler.facts.hosts import Report
+from scheduler.facts.work import output_name
+from scheduler.policy import reports as policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One output file of a reported result that the server holds completely."""
+
+    result_id: int
+    position: int
+    name: str
+    digest: storage.Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """Reports with what the server knows of their results; unknown names stay without an id."""
+
+    reports: tuple[Report, ...] = ()
+    ids: Mapping[str, int]
+    workunit_ids: tuple[int, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What became of the reports: every name to acknowledge, and how many were taken."""
+
+    acknowledge: tuple[str, ...] = ()
+    taken: int = 0
+
+
+def look_up(reports: Sequence[Report], *, most: int) -> Reported:
+    """Find the reported results and which of their outputs arrived; no transaction is open.
+
+    The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: not
+    acknowledged, they come again.
+    """
+    first = {report.name: report for report in reversed(reports)}
+    taken = tuple(list(first.values())[::-1][:most]) if len(first) > most else tuple(first.values())
+    rows = sql.fetch("read_reported", {"names": [report.name for report in taken]}) if taken else []
+    expected = {
+        output_name(row["name"], row["id"], position): (row["id"], position)
+        for row in rows
+        for position in range(len(row["outputs"]))
+    }
+    found = storage.finished_uploads(expected)
+    return Reported(
+        reports=taken,
+        ids={row["name"]: row["id"] for row in rows},
+        workunit_ids=tuple(sorted({row["workunit_id"] for row in rows})),
+        arrivals=tuple(
+            Arrival(result_id=expected[name][0], position=expected[name][1], name=name, digest=digest)
+            for name, digest in found.items()
+        ),
+    )
+
+
+def lock(reported: Reported, *, detached_host_id: int | None = None) -> tuple[int, ...]:
+    """Lock the reported results' workunits, and those a detached host held, in one sweep.
+
+    These are the first row locks of the transaction; returns the workunits' ids.
+    """
+    if not reported.workunit_ids and detached_host_id is None:
+        return ()
+    rows = sql.fetch(
+        "lock_workunits",
+        {"workunit_ids": list(reported.workunit_ids), "detached_host_id": detached_host_id},
+    )
+    return tuple(row["id"] for row in rows)
+
+
+def record(
+    reported: Reported, *, account_id: int, ncpus: int, now: datetime
+) -> Settlement:
+    """Settle the reports of an account; all are acknowledged, those that count are taken.
+
+    The workunits are locked (`lock`).  A report counts if its result is in progress or was given
+    up, and belongs to the account; any other is acknowledged and ignored (trap 10).
+    """
+    names = tuple(report.name for report in reported.reports)
+    if not reported.ids:
+        return Settlement(acknowledge=names)
+    rows = {
+        row["id"]: row
+        for row in sql.fetch("lock_results", {"result_ids": sorted(reported.ids.values())})
+    }
+    accepted: dict[int, tuple[Report, float, float]] = {}
+    for report in reported.reports:
+        row = rows.get(reported.ids.get(report.name, 0))
+        if row is None or not policy.is_taken(
+            state=row["state"], owner=row["account_id"], reporter=account_id
+        ):
+            continue
+        times = policy.sane_times(report, ncpus=ncpus, sent_at=row["sent_at"], now=now)
+        accepted[row["id"]] = (report, *times)
+    if accepted:
+        _settle(accepted, reported.arrivals, now=now)
+    return Settlement(acknowledge=names, taken=len(accepted))
+
+
+def _settle(
+    accepted: Mapping[int, tuple[Report, float, float]],
+    arrivals: Iterable[Arrival],
+    *,
+    now: datetime,
+) -> None:
+    rows = [(result_id, *accepted[result_id]) for result_id in sorted(accepted)]
+    files = [arrival for arrival in arrivals if arrival.result_id in accepted]
+    sql.fetch(
+        "settle_reports",
+        {
+            "now": now,
+            "result_ids": [row[0] for row in rows],
+            "outcomes": [int(policy.outcome(row[1])) for row in rows],
+            "client_states": [row[1].client_state for row in rows],
+            "exit_statuses": [row[1].exit_status for row in rows],
+            "cpu_times": [row[2] for row in rows],
+            "elapsed_times": [row[3] for row in rows],
+            "peak_working_sets": [row[1].peak_working_set_bytes for row in rows],
+            "peak_swaps": [row[1].peak_swap_bytes for row in rows],
+            "peak_disks": [row[1].peak_disk_bytes for row in rows],
+            # PostgreSQL's text takes every character but NUL.
+            "stderrs": [row[1].stderr.replace("\x00", "") for row in rows],
+            "file_result_ids": [arrival.result_id for arrival in files],
+            "file_positions": [arrival.position for arrival in files],
+            "file_names": [arrival.name for arrival in files],
+            "file_sizes": [arrival.digest.nbytes for arrival in files],
+            "file_md5s": [arrival.digest.md5 for arrival in files],
+            "file_sha256s": [arrival.digest.sha256 for arrival in files],
+        },
+    )

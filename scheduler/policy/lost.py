@@ -1,0 +1,68 @@
+"""What to tell a client of the results it holds, and of those it lost [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from scheduler.facts.hosts import HeldResult
+from scheduler.lifecycle import ResultState
+
+#: A result that a client keeps losing is given up (trap 12: it may discard what it cannot run).
+MOST_RESENDS = 5
+
+
+@dataclass(slots=True)
+class Holdings:
+    """What to say of held and lost results."""
+
+    abort: list[str] = field(default_factory=list)
+    abort_if_not_started: list[str] = field(default_factory=list)
+    resend: list[HeldResult] = field(default_factory=list)
+    give_up: list[HeldResult] = field(default_factory=list)
+    held: int = 0
+
+
+def review(
+    known: Iterable[HeldResult], *, host_id: int, listed: Collection[str], reported: Collection[str]
+) -> Holdings:
+    """Compare what the client lists with what the server knows (PROTOCOL 2.5, 6.3)."""
+    holdings = Holdings()
+    by_name = {result.name: result for result in known}
+    for name in listed:
+        result = by_name.get(name)
+        if result is None:
+            holdings.abort.append(name)
+        elif result.cancelled or result.error_mask:
+            holdings.abort.append(name)
+        elif result.assimilated or result.state == ResultState.NO_REPLY:
+            holdings.abort_if_not_started.append(name)
+        elif result.state not in (ResultState.IN_PROGRESS,):
+            holdings.abort.append(name)
+        if result is not None and result.state == ResultState.IN_PROGRESS:
+            holdings.held += 1
+    for result in by_name.values():
+        if (
+            result.host_id == host_id
+            and result.state == ResultState.IN_PROGRESS
+            and result.name not in listed
+            and result.name not in reported
+        ):
+            _lost(result, holdings)
+    return holdings
+
+
+def _lost(result: HeldResult, holdings: Holdings) -> None:
+    settled = result.has_canonical or result.cancelled or result.error_mask
+    if settled or result.resent_count >= MOST_RESENDS:
+        holdings.give_up.append(result)
+    else:
+        holdings.resend.append(result)
+
+
+def new_deadline(result: HeldResult, *, seconds: float, now: datetime) -> datetime:
+    """The deadline of a result sent again: the old one if it can be met, else a whole new one."""
+    if result.report_deadline and now + timedelta(seconds=seconds) <= result.report_deadline:
+        return result.report_deadline
+    return now + result.delay_bound

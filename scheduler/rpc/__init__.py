@@ -1,0 +1,1 @@
+"""Face 1: what volunteers' clients talk to."""

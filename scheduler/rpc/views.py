@@ -1,0 +1,134 @@
+"""HTTP in and out of the volunteers' face, nothing else."""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from scheduler.operations import accounts
+from scheduler.queries import handout
+from scheduler.rpc import conversation
+from scheduler.wire import replies, requests, web
+from scheduler.wire.messages import SchedulerReply
+from scheduler.wire.xml import BadXml
+
+log = logging.getLogger(__name__)
+
+XML = "text/xml"
+MINUTE = 60.0
+HOUR = 3600.0
+#: BOINC's error number for "the project is down" (PROTOCOL 0.3).
+ERR_PROJECT_DOWN = -183
+
+
+@csrf_exempt
+@require_http_methods(["POST", "GET"])
+def scheduler(request: HttpRequest) -> HttpResponse:
+    """Answer one scheduler RPC; every answer that can be read is HTTP 200 (PROTOCOL 2.6)."""
+    return _xml(replies.encode_reply(_answer(request)))
+
+
+def _answer(request: HttpRequest) -> SchedulerReply:
+    config = settings.PROJECT
+    if _length(request) > config.max_request_bytes:
+        text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
+        log.warning("request_too_long", extra={"bytes": _length(request)})
+        return conversation.refuse(config, text, delay=HOUR)
+    try:
+        # The content type lies (trap 2): the raw bytes are read, never a form.
+        message = requests.decode_request(request.read(config.max_request_bytes))
+    except BadXml as error:
+        return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
+    try:
+        return conversation.answer(
+            message, config=config, ip_addr=_address(request), now=timezone.now()
+        )
+    except (OperationalError, InterfaceError) as error:
+        # Clients lose nothing: what is not acknowledged comes again.
+        log.error("database_away", extra={"error": str(error).strip()})  # noqa: TRY400
+        text = "The project's database is away for the moment; your client will try again."
+        return conversation.refuse(config, text, delay=MINUTE, down=True)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@csrf_exempt
+def get_project_config(_request: HttpRequest) -> HttpResponse:
+    """Say what a client's manager wants to know before attaching (PROTOCOL 1.2)."""
+    config = settings.PROJECT
+    platforms = tuple(
+        web.Platform(platform_name=name, user_friendly_name=friendly, plan_class=plan_class)
+        for name, friendly, plan_class in handout.platforms()
+    )
+    return _xml(
+        web.encode_project_config(
+            web.ProjectConfig(
+                name=config.name,
+                master_url=config.master_url,
+                web_rpc_url_base=config.master_url,
+                account_creation_disabled=not config.account_creation,
+                min_client_version=config.min_client_version,
+                platforms=platforms,
+            )
+        )
+    )
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+def lookup_account(request: HttpRequest) -> HttpResponse:
+    """Log in: say the account's key for e-mail and password hash (PROTOCOL 1.3)."""
+    asked = request.POST if request.method == "POST" else request.GET
+    try:
+        found = accounts.look_up(
+            email=asked.get("email_addr", ""), passwd_hash=asked.get("passwd_hash")
+        )
+    except accounts.AccountRefused as refusal:
+        return _xml(web.encode_error(refusal.error_num, str(refusal)))
+    except (OperationalError, InterfaceError):
+        return _down()
+    return _xml(web.encode_account_out(found.key if found else None))
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+def create_account(request: HttpRequest) -> HttpResponse:
+    """Create an account, or log in to it if it exists with this password (PROTOCOL 1.4)."""
+    asked = request.POST if request.method == "POST" else request.GET
+    try:
+        made = accounts.create_account(
+            email=asked.get("email_addr", ""),
+            passwd_hash=asked.get("passwd_hash", ""),
+            name=asked.get("user_name", ""),
+            now=timezone.now(),
+        )
+    except accounts.AccountRefused as refusal:
+        return _xml(web.encode_error(refusal.error_num, str(refusal)))
+    except (OperationalError, InterfaceError):
+        return _down()
+    return _xml(web.encode_account_out(made.key))
+
+
+def _down() -> HttpResponse:
+    log.error("database_away")
+    return _xml(web.encode_error(ERR_PROJECT_DOWN, "The project's database is away; try again."))
+
+
+def _xml(body: bytes) -> HttpResponse:
+    response = HttpResponse(body, content_type=XML)
+    response["Content-Length"] = str(len(body))
+    return response
+
+
+def _length(request: HttpRequest) -> int:
+    value = request.META.get("CONTENT_LENGTH") or "0"
+    return int(value) if value.isdigit() else 0
+
+
+def _address(request: HttpRequest) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))

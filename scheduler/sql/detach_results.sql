@@ -1,0 +1,38 @@
+-- Ends what a detached host held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the wake-up.
+-- The workunits are locked by the statement before.
+WITH detached AS (
+    UPDATE result
+    SET
+        server_state = 5,
+        outcome = 7,
+        received_at = %(now)s::timestamptz
+    WHERE
+        host_id = %(host_id)s::bigint
+        AND workunit_id = ANY(%(workunit_ids)s::bigint[])
+        AND server_state = 4
+    RETURNING id, workunit_id
+),
+
+woken AS (
+    UPDATE workunit AS w
+    SET transition_at = %(now)s::timestamptz
+    FROM (SELECT DISTINCT workunit_id FROM detached) AS changed
+    WHERE w.id = changed.workunit_id
+),
+
+ledger AS (
+    INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        workunit_id,
+        id,
+        1,
+        40,
+        57,
+        11,
+        2
+    FROM detached
+    WHERE %(ledger)s::boolean
+)
+
+SELECT id FROM detached

@@ -1,0 +1,13 @@
+-- Reads the input files of the workunits a host was given, in their order.
+SELECT
+    wf.workunit_id,
+    f.name,
+    f.nbytes,
+    f.md5,
+    wf.open_name,
+    wf.copy_file,
+    wf.sticky
+FROM workunit_file AS wf
+INNER JOIN file AS f ON wf.file_id = f.id
+WHERE wf.workunit_id = ANY(%(workunit_ids)s::bigint[])
+ORDER BY wf.workunit_id, wf.position

@@ -1,0 +1,37 @@
+-- Recognises an account by the hash of its key, and the host that the client says it is, in one look.
+SELECT
+    a.id AS account_id,
+    a.email,
+    a.name,
+    a.is_active,
+    a.cross_project_id,
+    a.created_at AS account_created_at,
+    a.total_credit AS account_total_credit,
+    a.expavg_credit AS account_expavg_credit,
+    a.project_prefs,
+    a.global_prefs,
+    a.global_prefs_mod_time,
+    a.venue AS account_venue,
+    a.team_id,
+    t.name AS team_name,
+    k.kind AS key_kind,
+    k.revoked_at,
+    h.id AS host_id,
+    h.account_id AS host_account_id,
+    h.rpc_seqno,
+    h.denied,
+    h.venue AS host_venue,
+    h.created_at AS host_created_at,
+    h.total_credit AS host_total_credit,
+    h.expavg_credit AS host_expavg_credit,
+    h.max_in_progress,
+    h.hr_class,
+    (claimed.id IS DISTINCT FROM h.id) AS was_merged,
+    -- The host is ours until the transaction ends: one RPC at a time per host.
+    pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0)) AS locked
+FROM account_key AS k
+INNER JOIN account AS a ON k.account_id = a.id
+LEFT JOIN team AS t ON a.team_id = t.id
+LEFT JOIN host AS claimed ON claimed.id = %(host_id)s::bigint
+LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
+WHERE k.key_hash = %(key_hash)s::text

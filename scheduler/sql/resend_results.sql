@@ -1,0 +1,54 @@
+-- Sends lost results again to the host that lost them; the deadline moves, the state does not.
+WITH resent AS (
+    UPDATE result AS r
+    SET
+        sent_at = %(now)s::timestamptz,
+        report_deadline = chosen.report_deadline,
+        credit_deadline = chosen.report_deadline + coalesce(a.credit_window, w.delay_bound),
+        resent_count = r.resent_count + 1
+    FROM unnest(%(result_ids)s::bigint[], %(deadlines)s::timestamptz[])
+        AS chosen (result_id, report_deadline),
+        workunit AS w,
+        app AS a
+    WHERE
+        r.id = chosen.result_id
+        AND w.id = r.workunit_id
+        AND a.id = w.app_id
+        AND r.server_state = 4
+        AND r.host_id = %(host_id)s::bigint
+    RETURNING r.id, r.workunit_id, r.name, r.app_version_id, r.flops_estimate, r.report_deadline
+),
+
+ledger AS (
+    INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        resent.workunit_id,
+        resent.id,
+        1,
+        40,
+        40,
+        4,
+        2
+    FROM resent
+    WHERE %(ledger)s::boolean
+)
+
+SELECT
+    resent.id AS result_id,
+    resent.name AS result_name,
+    resent.workunit_id,
+    w.name AS workunit_name,
+    w.app_id,
+    resent.app_version_id,
+    resent.flops_estimate AS flops,
+    resent.report_deadline,
+    w.command_line,
+    w.outputs,
+    w.rsc_fpops_est,
+    w.rsc_fpops_bound,
+    w.rsc_memory_bound,
+    w.rsc_disk_bound
+FROM resent
+INNER JOIN workunit AS w ON resent.workunit_id = w.id
+ORDER BY resent.id

@@ -1,0 +1,145 @@
+-- Settles accepted reports: IN_PROGRESS or NO_REPLY to OVER, the outputs that arrived, the ledger,
+-- and the wake-up of each workunit, in one statement.  Sources are guarded: 40 and 54.
+WITH report AS (
+    SELECT *
+    FROM unnest(
+        %(result_ids)s::bigint[],
+        %(outcomes)s::smallint[],
+        %(client_states)s::smallint[],
+        %(exit_statuses)s::integer[],
+        %(cpu_times)s::double precision[],
+        %(elapsed_times)s::double precision[],
+        %(peak_working_sets)s::double precision[],
+        %(peak_swaps)s::double precision[],
+        %(peak_disks)s::double precision[],
+        %(stderrs)s::text[]
+    ) AS u (
+        result_id, outcome, client_state, exit_status, cpu_time, elapsed_time,
+        peak_working_set, peak_swap, peak_disk, stderr
+    )
+),
+
+was AS (
+    SELECT
+        r.id,
+        r.server_state * 10 + r.outcome AS state,
+        r.validate_state,
+        r.file_delete_state
+    FROM report
+    INNER JOIN result AS r ON report.result_id = r.id
+),
+
+settled AS (
+    UPDATE result AS r
+    SET
+        server_state = 5,
+        outcome = report.outcome,
+        validate_state = CASE WHEN report.outcome = 3 THEN 2 ELSE r.validate_state END,
+        client_state = report.client_state,
+        exit_status = report.exit_status,
+        cpu_time = report.cpu_time,
+        elapsed_time = report.elapsed_time,
+        peak_working_set_bytes = report.peak_working_set,
+        peak_swap_bytes = report.peak_swap,
+        peak_disk_bytes = report.peak_disk,
+        stderr = report.stderr,
+        received_at = %(now)s::timestamptz,
+        -- Files that came after everything else was deleted must go too (seed B28).
+        file_delete_state = CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END
+    FROM report
+    INNER JOIN was ON report.result_id = was.id
+    WHERE
+        r.id = report.result_id
+        AND ((r.server_state = 4 AND r.outcome = 0) OR (r.server_state = 5 AND r.outcome = 4))
+    RETURNING
+        r.id,
+        r.workunit_id,
+        was.state AS was_state,
+        50 + r.outcome AS state,
+        was.validate_state AS was_validate_state,
+        r.validate_state,
+        was.file_delete_state AS was_file_delete_state,
+        r.file_delete_state
+),
+
+arrived AS (
+    INSERT INTO result_file (result_id, position, name, nbytes, md5, sha256)
+    SELECT
+        f.result_id,
+        f.position,
+        f.name,
+        f.nbytes,
+        f.md5,
+        f.sha256
+    FROM unnest(
+        %(file_result_ids)s::bigint[],
+        %(file_positions)s::smallint[],
+        %(file_names)s::text[],
+        %(file_sizes)s::bigint[],
+        %(file_md5s)s::text[],
+        %(file_sha256s)s::text[]
+    ) AS f (result_id, position, name, nbytes, md5, sha256)
+    INNER JOIN settled ON f.result_id = settled.id
+),
+
+woken AS (
+    UPDATE workunit AS w
+    SET transition_at = %(now)s::timestamptz
+    FROM (SELECT DISTINCT workunit_id FROM settled) AS changed
+    WHERE w.id = changed.workunit_id
+),
+
+moves AS (
+    SELECT
+        id AS result_id,
+        workunit_id,
+        1 AS axis,
+        was_state AS source,
+        state AS target,
+        CASE
+            WHEN was_state = 40 THEN CASE WHEN state = 51 THEN 5 ELSE 6 END
+            WHEN state = 51 THEN 7
+            ELSE 8
+        END AS because
+    FROM settled
+    UNION ALL
+    SELECT
+        id,
+        workunit_id,
+        2,
+        was_validate_state,
+        validate_state,
+        CASE WHEN was_state = 40 THEN 6 ELSE 8 END
+    FROM settled
+    WHERE was_validate_state <> validate_state
+    UNION ALL
+    SELECT
+        id,
+        workunit_id,
+        3,
+        was_file_delete_state,
+        file_delete_state,
+        23
+    FROM settled
+    WHERE was_file_delete_state <> file_delete_state
+),
+
+ledger AS (
+    INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        workunit_id,
+        result_id,
+        axis,
+        source,
+        target,
+        because,
+        2
+    FROM moves
+    WHERE %(ledger)s::boolean
+)
+
+SELECT
+    id AS result_id,
+    state
+FROM settled

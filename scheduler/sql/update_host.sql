@@ -1,0 +1,31 @@
+-- Writes what a client said of its computer in this RPC, and the sequence number that it reached.
+UPDATE host
+SET
+    rpc_seqno = %(rpc_seqno)s::integer,
+    rpc_at = %(now)s::timestamptz,
+    host_cpid = %(host_cpid)s::text,
+    domain_name = %(domain_name)s::text,
+    last_ip_addr = %(ip_addr)s::text,
+    timezone = %(timezone)s::integer,
+    platform_name = %(platform_name)s::text,
+    client_version = %(client_version)s::integer,
+    p_ncpus = %(p_ncpus)s::integer,
+    p_vendor = %(p_vendor)s::text,
+    p_model = %(p_model)s::text,
+    p_fpops = %(p_fpops)s::double precision,
+    p_iops = %(p_iops)s::double precision,
+    p_membw = %(p_membw)s::double precision,
+    m_nbytes = %(m_nbytes)s::double precision,
+    m_cache = %(m_cache)s::double precision,
+    m_swap = %(m_swap)s::double precision,
+    d_total = %(d_total)s::double precision,
+    d_free = %(d_free)s::double precision,
+    os_name = %(os_name)s::text,
+    os_version = %(os_version)s::text,
+    n_bwup = %(n_bwup)s::double precision,
+    n_bwdown = %(n_bwdown)s::double precision,
+    on_frac = %(on_frac)s::double precision,
+    active_frac = %(active_frac)s::double precision,
+    gpu_active_frac = %(gpu_active_frac)s::double precision,
+    last_refusals = %(last_refusals)s::jsonb
+WHERE id = %(host_id)s::bigint
