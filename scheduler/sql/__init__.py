@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from json import loads
 from typing import Any, LiteralString, TypeVar, cast
 
 from django.conf import settings
@@ -14,6 +15,8 @@ from psycopg.types.json import Jsonb
 
 Params = Mapping[str, Any]
 T = TypeVar("T")
+#: PostgreSQL's type number of jsonb.
+_JSONB = 3802
 
 
 class UnknownStatement(LookupError):
@@ -34,7 +37,12 @@ def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dic
     """Run a statement and return its rows as dicts."""
     with _run(name, params, package) as cursor:
         columns = [column.name for column in cursor.description]
-        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        # Django has psycopg leave jsonb as text, for its own fields to decode.
+        for name in [c.name for c in cursor.description if c.type_code == _JSONB]:
+            for row in rows:
+                row[name] = loads(row[name]) if row[name] is not None else None
+        return rows
 
 
 def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler.sql") -> list[T]:
