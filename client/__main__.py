@@ -1,0 +1,10 @@
+"""Lets `python client ...` run the volunteer from a checkout."""
+
+from __future__ import annotations
+
+import sys
+
+from volunteer.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

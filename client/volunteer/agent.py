@@ -1,0 +1,378 @@
+"""The one loop: turns what happens into events and carries out what the state decides."""
+
+from __future__ import annotations
+
+import queue
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from volunteer import events, mailbox, slot
+from volunteer.attach import NoProjectError, read_master_page
+from volunteer.compose import Surroundings, compose_request
+from volunteer.config import Rules
+from volunteer.display import Display
+from volunteer.events import Command, Event
+from volunteer.files import DownloadError, Wanted, fetch
+from volunteer.host import folder_size, with_disk
+from volunteer.journal import Journal, load_state
+from volunteer.records import HeldResult, Phase, State
+from volunteer.runner import Ended, Runner, kill_orphan, kill_strays
+from volunteer.slot import Home
+from volunteer.state import advance
+from volunteer.transport import Body, Transport, UnreachableError
+from volunteer.uploads import Finished, UploadError, send
+from volunteer.wire.messages import HostFacts
+from volunteer.wire.replies import decode_reply
+from volunteer.wire.requests import encode_request
+from volunteer.wire.xml import BadXmlError
+
+_PAUSE_BUSY, _PAUSE_IDLE = 0.05, 0.5
+_MEASURE_SECONDS = 5.0
+_LAST_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the agent works with; tests give it others."""
+
+    home: Home
+    host: HostFacts
+    rules: Rules
+    transport: Transport
+    display: Display
+
+
+class Agent:
+    """One client in one folder. Between turns, what is on disk is what is in `state`."""
+
+    def __init__(self, tools: Tools, state: State, now: Callable[[], float] = time.time) -> None:
+        self.home, self.rules = tools.home, tools.rules
+        self.host = replace(tools.host, host_cpid=state.host_cpid)
+        self.transport, self.display = tools.transport, tools.display
+        self.state = state
+        self.now = now
+        self.started_at = now()
+        self.journal = Journal(tools.home.path)
+        self.runner = Runner()
+        self.happened: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._measure_at = 0.0
+        self._wishes: list[Path] = []
+
+    def begin(self) -> None:
+        """Put the folder in order after a former run and ask the projects for news."""
+        for url, project in self.state.projects.items():
+            for held in project.in_phase(Phase.RUNNING):
+                kill_orphan(held.pid, held.pid_started)
+                self.happened.put(self._aftermath(url, held))
+            self.happened.put(events.RunBegan(self.now(), project=url))
+        kill_strays(self.home.slots)
+        used = {
+            str(held.slot)
+            for project in self.state.projects.values()
+            for held in project.results.values()
+        }
+        for left in self.home.slots.glob("*"):
+            if left.name not in used:
+                slot.clear(left)
+
+    def _aftermath(self, url: str, held: HeldResult) -> Event:
+        """Tell what became of a result that ran when the client was killed."""
+        code = slot.finish_code(self.home.slot(held.slot))
+        if code is None or held.verdict is not None:
+            return events.ProcessInterrupted(self.now(), project=url, result=held.offer.name)
+        return self._exited(Ended((url, held.offer.name), code, 0, 0.0, 0))
+
+    def turn(self, pause: float) -> None:
+        """Take what has happened, decide, save, act."""
+        self._watch()
+        commands: list[Command] = []
+        before = _durable(self.state)
+        for event in self._gather(pause):
+            self.state, more = advance(self.state, event, self.rules)
+            commands += more
+        self.state, more = advance(self.state, events.Tick(self.now(), _chance()), self.rules)
+        commands += more
+        # Saved before anything is done: what is begun and then lost is begun again.
+        if before != _durable(self.state):
+            self.journal.save(self.state)
+            self.host = replace(self.host, host_cpid=self.state.host_cpid)
+        while self._wishes:
+            self._wishes.pop().unlink(missing_ok=True)
+        for command in commands:
+            self._carry_out(command)
+        self.display.show(self.state, self.now())
+
+    @property
+    def pause(self) -> float:
+        """Say how long the next turn may wait for something to happen."""
+        return _PAUSE_BUSY if self.state.busy or self.runner.slots() else _PAUSE_IDLE
+
+    def end(self) -> None:
+        """Stop all programs so that they go on next time, and let go of everything."""
+        for url, result in self.runner.stop_all():
+            stopped = events.ProcessInterrupted(self.now(), project=url, result=result)
+            self.state, _ = advance(self.state, stopped, self.rules)
+        # What a transfer achieved in its last seconds is worth knowing, but not worth a long wait.
+        until = time.monotonic() + _LAST_SECONDS
+        while self.state.busy and time.monotonic() < until:
+            for event in self._gather(0.1):
+                self.state, _ = advance(self.state, event, self.rules)
+        self.journal.save(self.state)
+        self.transport.close()
+        self.display.close()
+
+    def _gather(self, pause: float) -> list[Event]:
+        found: list[Event] = []
+        try:
+            found.append(self.happened.get(timeout=pause) if pause else self.happened.get_nowait())
+            while True:
+                found.append(self.happened.get_nowait())
+        except queue.Empty:
+            return found
+
+    def _watch(self) -> None:
+        """Look at processes, slots and the volunteer's wishes."""
+        for ended in self.runner.collect():
+            self.happened.put(self._exited(ended))
+        for path, wish in mailbox.waiting(self.home.path):
+            self._wishes.append(path)
+            self.happened.put(wish.event(self.now()))
+        if self.now() >= self._measure_at:
+            self._measure_at = self.now() + _MEASURE_SECONDS
+            for (url, result), where in self.runner.slots().items():
+                size = folder_size(where)
+                self.happened.put(
+                    events.SlotMeasured(self.now(), project=url, result=result, nbytes=size)
+                )
+
+    def _exited(self, ended: Ended) -> Event:
+        """Gather what a program left behind."""
+        url, name = ended.key
+        project = self.state.projects.get(url)
+        held = project.results.get(name) if project else None
+        if project is None or held is None:
+            return events.ProcessExited(self.now(), project=url, result=name)
+        where = self.home.slot(held.slot)
+        outputs = slot.take_outputs(self.home, project, held)
+        falsified = ""
+        may_falsify = self.rules.falsify and not self.state.falsified
+        if may_falsify and not (ended.code or ended.signal) and outputs[:1]:
+            path = self.home.file(url, outputs[0].name)
+            if path.is_file():
+                slot.falsify(path)
+                falsified = name
+                outputs = slot.take_outputs(self.home, project, held)
+        return events.ProcessExited(
+            self.now(),
+            _chance(),
+            project=url,
+            result=name,
+            code=ended.code,
+            signal=ended.signal,
+            temporary_exit=slot.temporary_exit(where),
+            outputs=outputs,
+            stderr=slot.read_stderr(where),
+            cpu_time=ended.cpu_time,
+            peak_memory=ended.peak_memory,
+            falsified=falsified,
+        )
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case events.Say(text):
+                self.display.say(text, self.now())
+            case events.Run():
+                self._start(command)
+            case events.Kill(project, result):
+                self.runner.stop((project, result))
+            case events.Discard() | events.ClearSlot() | events.Forget():
+                clean(self.home, command)
+            case _:
+                work = self._network_work(command)
+                threading.Thread(target=self._work, args=(work, command), daemon=True).start()
+
+    def _network_work(self, command: Command) -> Callable[[], Event]:
+        """Bind what a worker thread needs now, for the state changes while it works."""
+        match command:
+            case events.ReadMasterPage(project):
+                return partial(self._read_master_page, project)
+            case events.Ask():
+                around = Surroundings(
+                    with_disk(self.host, self.home.path),
+                    self.now(),
+                    self.started_at,
+                    float(folder_size(self.home.path)),
+                )
+                asked = self.state.projects[command.project]
+                body = encode_request(compose_request(asked, command, around, self.rules))
+                return partial(self._ask, command, body)
+            case events.Fetch(project, name, signed):
+                held = self.state.projects[project].files[name]
+                key = self.state.projects[project].code_sign_key if signed else None
+                wanted = Wanted(held.info, self.home.file(project, name), key)
+                return partial(self._fetch, project, wanted)
+            case events.Upload(project, name, resume):
+                held = self.state.projects[project].files[name]
+                path = self.home.file(project, name)
+                output = Finished(held.info, path, held.nbytes, held.md5, resume)
+                return partial(self._upload, project, output)
+        message = f"The client does not know the command {command!r}."
+        raise TypeError(message)
+
+    def _work(self, work: Callable[[], Event], command: Command) -> None:
+        """Do network work in a worker thread; whatever happens becomes an event."""
+        try:
+            event = work()
+        except Exception as error:  # noqa: BLE001 - a thread must not die without a word
+            event = _failure(command, f"{type(error).__name__}: {error}", self.now())
+        self.happened.put(event)
+
+    def _read_master_page(self, project: str) -> Event:
+        try:
+            found = read_master_page(self.transport, project)
+        except NoProjectError as error:
+            reason = str(error).partition("\n")[0]
+            return events.MasterPageRead(
+                self.now(), _chance(), project=project, reason=reason
+            )
+        return events.MasterPageRead(self.now(), project=project, scheduler_urls=found)
+
+    def _ask(self, command: events.Ask, body: bytes) -> Event:
+        """Ask the first scheduler that gives a proper reply."""
+        reason = ""
+        for url in command.urls:
+            try:
+                answer = self.transport.post(url, Body(body))
+                if not answer.is_good:
+                    reason = f"{url}: HTTP {answer.status}"
+                    continue
+                reply = decode_reply(answer.content, self.host.platform, self.host.fpops)
+            except (UnreachableError, BadXmlError) as error:
+                reason = f"{url}: {error}"
+                continue
+            return events.ReplyReceived(
+                self.now(), _chance(), project=command.project, reply=reply
+            )
+        return events.RequestFailed(
+            self.now(), _chance(), project=command.project, reason=reason
+        )
+
+    def _fetch(self, project: str, wanted: Wanted) -> Event:
+        name = wanted.info.name
+        try:
+            fetch(self.transport, wanted)
+        except DownloadError as error:
+            return events.DownloadFailed(
+                self.now(),
+                _chance(),
+                project=project,
+                name=name,
+                code=error.code,
+                reason=error.reason,
+                permanent=error.permanent,
+            )
+        return events.DownloadFinished(self.now(), project=project, name=name)
+
+    def _upload(self, project: str, output: Finished) -> Event:
+        name = output.info.name
+        try:
+            send(self.transport, output)
+        except UploadError as error:
+            return events.UploadFailed(
+                self.now(),
+                _chance(),
+                project=project,
+                name=name,
+                reason=error.reason,
+                permanent=error.permanent,
+            )
+        return events.UploadFinished(self.now(), project=project, name=name)
+
+    def _start(self, command: events.Run) -> None:
+        """Start a program; what keeps it from starting becomes an event as well."""
+        url, name = command.project, command.result
+        project = self.state.projects[url]
+        held = project.results[name]
+        try:
+            where = slot.prepare(self.home, project, held, self.host, fresh=command.fresh)
+            program = slot.main_program(self.home, project, held)
+            workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
+            arguments = f"{workunit.command_line} {version.cmdline}".strip()
+            pid, pid_started = self.runner.start((url, name), where, program, arguments)
+        except slot.MissingInputError as error:
+            self.happened.put(events.FileLost(self.now(), project=url, name=error.name))
+            self.happened.put(events.ProcessInterrupted(self.now(), project=url, result=name))
+        except (slot.SlotError, OSError, ValueError) as error:
+            self.happened.put(
+                events.ProcessNotStarted(self.now(), project=url, result=name, reason=str(error))
+            )
+        else:
+            self.happened.put(
+                events.ProcessStarted(
+                    self.now(), project=url, result=name, pid=pid, pid_started=pid_started
+                )
+            )
+
+
+def _chance() -> float:
+    """Draw the number that spreads waiting clients over time."""
+    return random.random()  # noqa: S311 - it guards nothing
+
+
+def clean(home: Home, command: Command) -> None:
+    """Delete what a command names: a file, a slot, all of a project."""
+    match command:
+        case events.Discard(project, name):
+            for path in (home.file(project, name), home.part(project, name)):
+                path.unlink(missing_ok=True)
+        case events.ClearSlot(number):
+            slot.clear(home.slot(number))
+        case events.Forget(project):
+            shutil.rmtree(home.project(project), ignore_errors=True)
+        case _:
+            pass
+
+
+def fulfil_wishes(home: Home) -> None:
+    """Fulfil what the volunteer left while no client runs; the caller holds the lock."""
+    state = load_state(home.path)
+    kill_strays(home.slots)
+    commands: list[Command] = []
+    wishes = mailbox.waiting(home.path)
+    for _, wish in wishes:
+        state, more = advance(state, wish.event(time.time()), Rules())
+        commands += more
+    Journal(home.path).save(state)
+    for command in commands:
+        clean(home, command)
+    for path, _ in wishes:
+        path.unlink(missing_ok=True)
+
+
+def _durable(state: State) -> tuple[object, ...]:
+    return state.host_cpid, state.falsified, state.projects
+
+
+def _failure(command: Command, reason: str, now: float) -> Event:
+    """Turn an unexpected error of a worker into the failure of its command."""
+    chance = _chance()
+    match command:
+        case events.Fetch(project, name):
+            return events.DownloadFailed(
+                now, chance, project=project, name=name, code="", reason=reason, permanent=False
+            )
+        case events.Upload(project, name):
+            return events.UploadFailed(
+                now, chance, project=project, name=name, reason=reason, permanent=False
+            )
+        case events.ReadMasterPage(project):
+            return events.MasterPageRead(now, chance, project=project, reason=reason)
+        case events.Ask(project):
+            return events.RequestFailed(now, chance, project=project, reason=reason)
+    raise TypeError(command)

@@ -1,0 +1,126 @@
+"""The conversation of attaching: who are you, who am I, where is your scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volunteer.transport import Transport, UnreachableError
+from volunteer.wire.web import (
+    NO_SUCH_ACCOUNT,
+    WRONG_PASSWORD,
+    ProjectConfig,
+    canonical_url,
+    decode_account,
+    decode_project_config,
+    find_scheduler_urls,
+    password_hash,
+    web_rpc_url,
+)
+from volunteer.wire.xml import BadXmlError
+
+_HINTS = {
+    NO_SUCH_ACCOUNT: "check the address, or register with --create --name NAME.",
+    WRONG_PASSWORD: "check the password; the project's web site can set a new one.",
+}
+
+
+class NoProjectError(Exception):
+    """Nothing at the address answers as a project does."""
+
+
+class RefusedError(Exception):
+    """The project does not let us in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the volunteer gave: a key, or e-mail and password, and perhaps a name to register."""
+
+    key: str = ""
+    email: str = ""
+    password: str = ""
+    new_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What is known of a project and of us when the conversation is over."""
+
+    url: str
+    key: str
+    name: str
+    scheduler_urls: tuple[str, ...]
+
+
+def introduce(transport: Transport, url: str, credentials: Credentials) -> Introduction:
+    """Find a project, get a key, find its schedulers. Raises NoProjectError, RefusedError."""
+    url = canonical_url(url)
+    config = _read_config(transport, url)
+    if config.is_account_manager:
+        message = f"{url} is an account manager.\nHint: attach to the projects themselves."
+        raise NoProjectError(message)
+    schedulers = read_master_page(transport, url)
+    key = credentials.key or _log_in(transport, config.web_rpc_url_base or url, credentials)
+    return Introduction(url, key, config.name, schedulers)
+
+
+def _read_config(transport: Transport, url: str) -> ProjectConfig:
+    """Read what the project says of itself; a small server may not say anything."""
+    try:
+        answer = transport.get(web_rpc_url(url, "get_project_config.php"))
+        return decode_project_config(answer.content) if answer.is_good else ProjectConfig()
+    except UnreachableError as error:
+        message = f"{error}.\nHint: check the address {url} and the network."
+        raise NoProjectError(message) from error
+    except BadXmlError:
+        return ProjectConfig()
+
+
+def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
+    """Read the scheduler addresses; raises NoProjectError if there are none."""
+    try:
+        answer = transport.get(url)
+    except UnreachableError as error:
+        message = f"{error}.\nHint: check the address {url} and the network."
+        raise NoProjectError(message) from error
+    if not answer.is_good:
+        message = f"{url} answers HTTP {answer.status}.\nHint: check the address of the project."
+        raise NoProjectError(message)
+    found = find_scheduler_urls(answer.content)
+    if not found:
+        message = f"{url} names no scheduler.\nHint: check the address of the project."
+        raise NoProjectError(message)
+    return found
+
+
+def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
+    """Get the account's key, from a new account if the volunteer wants one."""
+    email = credentials.email.strip().lower()
+    values = {
+        "email_addr": email,
+        "passwd_hash": password_hash(email, credentials.password),
+    }
+    name = "lookup_account.php"
+    if credentials.new_name:
+        name = "create_account.php"
+        values["user_name"] = credentials.new_name
+    try:
+        answer = transport.get(web_rpc_url(base, name, **values))
+        reply = decode_account(answer.content)
+    except UnreachableError as error:
+        message = f"{error}.\nHint: check the network and try again."
+        raise NoProjectError(message) from error
+    except BadXmlError as error:
+        message = (
+            f"{base}{name} gives no account reply (HTTP {answer.status}).\n"
+            "Hint: copy your account key from the project's web site and use --key."
+        )
+        raise NoProjectError(message) from error
+    if reply.key:
+        return reply.key
+    hint = _HINTS.get(
+        reply.error_num, "ask the project, or use --key with a key from its web site."
+    )
+    told = reply.error.strip().rstrip(".") or "the project gives no reason"
+    message = f"{base} refuses: {told} ({reply.error_num}).\nHint: {hint}"
+    raise RefusedError(message)

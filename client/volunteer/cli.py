@@ -1,0 +1,299 @@
+"""The command line: five commands, one sentence each when something is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from volunteer import __version__, mailbox
+from volunteer.agent import Agent, Tools, fulfil_wishes
+from volunteer.attach import Credentials, NoProjectError, RefusedError, introduce
+from volunteer.config import DAY, Rules
+from volunteer.display import for_terminal
+from volunteer.host import platforms, read_host
+from volunteer.journal import DamagedJournalError, load_state
+from volunteer.mailbox import FolderInUseError, Wish
+from volunteer.session import Mode, Trouble, run
+from volunteer.slot import Home
+from volunteer.status import as_json, as_lines
+from volunteer.transport import HttpTransport
+from volunteer.wire.web import canonical_url
+
+OK, FAILED, UNREACHABLE, REFUSED, IN_USE, NOT_ATTACHED = 0, 1, 3, 4, 5, 6
+_CODES = {Trouble.UNREACHABLE: UNREACHABLE, Trouble.REFUSED: REFUSED}
+_EPILOG = """\
+exit codes: 0 done, 1 something broke here, 2 wrong usage, 3 no answer from the project,
+4 refused by the project, 5 the folder is in use, 6 not attached
+"""
+
+
+class UsageError(Exception):
+    """The volunteer asked for something that makes no sense; the message says what to do."""
+
+    code = 2
+
+
+class NotAttachedError(UsageError):
+    """There is no such project here."""
+
+    code = NOT_ATTACHED
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe all commands and options."""
+    common = argparse.ArgumentParser(add_help=False)
+    folder_help = "folder of this client (default $VOLUNTEER_DIR or ~/.volunteer)"
+    # Without a default of its own, so that it may stand before the command as well as after it.
+    common.add_argument(
+        "--dir", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=folder_help
+    )
+    top = argparse.ArgumentParser(
+        prog="volunteer",
+        description="Compute for science projects that speak BOINC's protocol.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--dir", type=Path, metavar="DIR", help=folder_help)
+    top.add_argument("--version", action="version", version=f"volunteer {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _describe_attach(commands.add_parser("attach", parents=[common], help="join a project"))
+    _describe_run(commands.add_parser("run", parents=[common], help="fetch, compute, report"))
+    status = commands.add_parser("status", parents=[common], help="show projects and results")
+    status.add_argument("--json", action="store_true", help="for programs")
+    status.set_defaults(command=show_status)
+    detach = commands.add_parser("detach", parents=[common], help="leave a project, keep nothing")
+    detach.add_argument("url", metavar="URL")
+    detach.set_defaults(command=leave)
+    update = commands.add_parser("update", parents=[common], help="contact projects now")
+    update.add_argument("url", metavar="URL", nargs="?", help="only this project")
+    update.set_defaults(command=ask_now)
+    return top
+
+
+def _describe_attach(command: argparse.ArgumentParser) -> None:
+    command.add_argument("url", metavar="URL", help="address of the project")
+    command.add_argument("--email", metavar="E", help="e-mail address of your account")
+    command.add_argument(
+        "--password", metavar="P", help="its password (default $VOLUNTEER_PASSWORD, or asked)"
+    )
+    command.add_argument("--key", metavar="K", help="account key, in place of both")
+    command.add_argument("--create", action="store_true", help="make a new account")
+    command.add_argument("--name", metavar="N", help="your name, for a new account")
+    command.set_defaults(command=join)
+
+
+def _describe_run(command: argparse.ArgumentParser) -> None:
+    ends = command.add_mutually_exclusive_group()
+    ends.add_argument("--once", action="store_true", help="ask once, finish and report, exit")
+    ends.add_argument("--until-idle", action="store_true", help="exit when there is no more work")
+    command.add_argument(
+        "--slots", type=_positive_int, metavar="N", help="processors to use (default all)"
+    )
+    command.add_argument(
+        "--buffer", type=_seconds, metavar="S", help="seconds of work to store (default 8640)"
+    )
+    command.add_argument(
+        "--poll", type=_seconds, metavar="S", help="least seconds between contacts (default 5)"
+    )
+    command.add_argument(
+        "--backoff-scale", type=_seconds, metavar="F", help="factor of all waits (default 1.0)"
+    )
+    command.add_argument(
+        "--report-immediately",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="report within seconds, not within an hour (default)",
+    )
+    command.set_defaults(command=work)
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        message = f"{value} is less than 1"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        message = f"{text} is not a number from 0 up"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; give its exit code."""
+    options = parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace, Home], int] = options.command
+    try:
+        return command(options, _home(options))
+    except UsageError as error:
+        return _complain(error, error.code)
+    except NoProjectError as error:
+        return _complain(error, UNREACHABLE)
+    except RefusedError as error:
+        return _complain(error, REFUSED)
+    except FolderInUseError as error:
+        return _complain(error, IN_USE)
+    except (DamagedJournalError, OSError) as error:
+        return _complain(error, FAILED)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"volunteer: {error}", file=sys.stderr)
+    return code
+
+
+def _home(options: argparse.Namespace) -> Home:
+    chosen = options.dir or os.environ.get("VOLUNTEER_DIR") or _default_folder()
+    path = Path(chosen).expanduser().resolve()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Home(path)
+
+
+def _default_folder() -> Path:
+    return Path.home() / ".volunteer"
+
+
+def _wish(home: Home, wish: Wish) -> None:
+    """Leave a wish for the client that runs; fulfil it here if none does."""
+    mailbox.post(home.path, wish)
+    try:
+        with mailbox.locked(home.path):
+            fulfil_wishes(home)
+    except FolderInUseError:
+        return
+
+
+def join(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `attach`."""
+    credentials = _credentials(options)
+    transport = HttpTransport(platforms()[0])
+    try:
+        found = introduce(transport, options.url, credentials)
+    finally:
+        transport.close()
+    wish = Wish("attach", found.url, found.key, found.name, found.scheduler_urls)
+    _wish(home, wish)
+    print(f"attached to {found.url}" + (f" ({found.name})" if found.name else ""), flush=True)
+    return OK
+
+
+def _credentials(options: argparse.Namespace) -> Credentials:
+    if options.key:
+        return Credentials(key=options.key)
+    if not options.email:
+        message = "Who are you?\nHint: give --email E --password P, or --key K."
+        raise UsageError(message)
+    if options.create and not options.name:
+        message = "A new account needs a name.\nHint: add --name NAME."
+        raise UsageError(message)
+    password = options.password or os.environ.get("VOLUNTEER_PASSWORD")
+    if not password and sys.stdin.isatty():
+        password = getpass.getpass("Password: ")
+    if not password:
+        message = "The password is missing.\nHint: give --password P or set VOLUNTEER_PASSWORD."
+        raise UsageError(message)
+    name = options.name if options.create else ""
+    return Credentials(email=options.email, password=password, new_name=name)
+
+
+def _tools(home: Home, rules: Rules) -> Tools:
+    host = read_host(home.path, rules.slots)
+    return Tools(home, host, rules, HttpTransport(host.platform), for_terminal(rules.slots))
+
+
+def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
+    """Turn options into rules; a folder of its own is a client of its own on this computer."""
+    return Rules(
+        slots=options.slots or os.cpu_count() or 1,
+        buffer_seconds=0.1 * DAY if options.buffer is None else options.buffer,
+        backoff_scale=1.0 if options.backoff_scale is None else options.backoff_scale,
+        poll_seconds=5.0 if options.poll is None else options.poll,
+        report_immediately=options.report_immediately,
+        once=options.once,
+        allow_multiple_clients=folder != _default_folder(),
+        falsify=os.environ.get("VOLUNTEER_FALSIFY") == "1",
+    )
+
+
+def work(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `run`."""
+    mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
+    stopping = threading.Event()
+    with mailbox.locked(home.path):
+        state = load_state(home.path)
+        if not state.projects and not mailbox.waiting(home.path):
+            message = "Not attached to any project.\nHint: volunteer attach URL --email E"
+            raise NotAttachedError(message)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stopper(stopping))
+        agent = Agent(_tools(home, rules_from(options, home.path)), state)
+        ending = run(agent, mode, stopping)
+    if ending.trouble is not None:
+        print(f"volunteer: {ending.sentence}", file=sys.stderr, flush=True)
+        return _CODES[ending.trouble]
+    return OK
+
+
+def _stopper(stopping: threading.Event) -> Callable[[int, FrameType | None], None]:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+
+    return stop
+
+
+def show_status(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `status`."""
+    state = load_state(home.path)
+    now = time.time()
+    if options.json:
+        print(json.dumps(as_json(state, home.path), indent=2))
+    else:
+        print("\n".join(as_lines(state, home.path, now)))
+    return OK
+
+
+def leave(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `detach`."""
+    url = _attached(home, options.url)
+    _wish(home, Wish("detach", url))
+    print(f"detached from {url}", flush=True)
+    return OK
+
+
+def ask_now(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `update`."""
+    urls = [_attached(home, options.url)] if options.url else list(load_state(home.path).projects)
+    if not urls:
+        message = "Not attached to any project.\nHint: volunteer attach URL --email E"
+        raise NotAttachedError(message)
+    for url in urls:
+        _wish(home, Wish("update", url))
+        print(f"{url} will be contacted as soon as the client runs", flush=True)
+    return OK
+
+
+def _attached(home: Home, url: str) -> str:
+    """Find an attached project by its address; raises NotAttachedError."""
+    found = canonical_url(url)
+    attached = list(load_state(home.path).projects)
+    if found not in attached:
+        message = f"Not attached to {found}.\nHint: attached are {', '.join(attached) or 'none'}."
+        raise NotAttachedError(message)
+    return found

@@ -1,0 +1,106 @@
+"""From what we hold to a scheduler request [pure]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volunteer.config import DAY, Rules
+from volunteer.events import Ask
+from volunteer.records import (
+    ClientState,
+    HeldResult,
+    Phase,
+    Presence,
+    Project,
+    Verdict,
+)
+from volunteer.wire.messages import (
+    HeldName,
+    HostFacts,
+    OutputReport,
+    ResultReport,
+    SchedulerRequest,
+    StickyFile,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What only the edge knows: this computer, the clock, the disk in use (bytes)."""
+
+    host: HostFacts
+    now: float
+    started_at: float
+    disk_used: float
+
+
+def compose_request(
+    project: Project, ask: Ask, around: Surroundings, rules: Rules
+) -> SchedulerRequest:
+    """Write down what the project is told: all that is finished, and all that is held."""
+    reported = project.in_phase(Phase.REPORTABLE)
+    names = {held.offer.name for held in reported}
+    versions = tuple(project.app_versions.values())
+    indices = {version.key: index for index, version in enumerate(versions)}
+    return SchedulerRequest(
+        authenticator=project.key,
+        host=around.host,
+        hostid=project.hostid,
+        rpc_seqno=ask.seqno,
+        allow_multiple_clients=rules.allow_multiple_clients,
+        work_seconds=ask.work_seconds,
+        work_instances=ask.work_instances,
+        buffer_days=rules.buffer_seconds / DAY,
+        code_sign_key=project.code_sign_key,
+        cross_project_id=project.account.cross_project_id,
+        now=around.now,
+        started_at=around.started_at,
+        disk_used=around.disk_used,
+        app_versions=versions,
+        results=tuple(_report(held, project) for held in reported),
+        held=tuple(
+            HeldName(name, indices[project.version_of(held).key], held.offer.plan_class)
+            for name, held in project.results.items()
+            if name not in names
+        ),
+        sticky_files=tuple(
+            StickyFile(name, file.nbytes or file.info.nbytes, int(_is_here(file.presence)))
+            for name, file in project.files.items()
+            if file.info.sticky
+        ),
+    )
+
+
+def _is_here(presence: Presence) -> bool:
+    return presence in {Presence.PRESENT, Presence.UPLOADED}
+
+
+def _report(held: HeldResult, project: Project) -> ResultReport:
+    verdict = held.verdict or Verdict(ClientState.UPLOADED, 0)
+    return ResultReport(
+        name=held.offer.name,
+        exit_status=verdict.exit_status,
+        state=verdict.client_state,
+        platform=held.offer.platform,
+        version_num=held.offer.version_num,
+        plan_class=held.offer.plan_class,
+        cpu_time=held.cpu_time,
+        elapsed_time=held.elapsed,
+        peak_memory=held.peak_memory,
+        peak_disk=held.peak_disk,
+        message=verdict.message,
+        stderr=held.stderr,
+        outputs=tuple(_output(name, project) for name in held.outputs),
+    )
+
+
+def _output(name: str, project: Project) -> OutputReport:
+    file = project.files[name]
+    return OutputReport(
+        name=name,
+        nbytes=file.nbytes,
+        max_nbytes=file.info.max_nbytes,
+        md5=file.md5,
+        upload_url=file.info.upload_urls[0],
+        error="permanent upload error" if file.presence == Presence.FAILED else "",
+    )

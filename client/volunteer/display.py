@@ -1,0 +1,138 @@
+"""What the volunteer sees: lines in a log, or a live table on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from volunteer.plan import processors_taken
+from volunteer.records import HeldResult, Phase, Project, State
+
+_MOST_ROWS = 12
+_ORDER = (Phase.RUNNING, Phase.UPLOADING, Phase.REPORTABLE, Phase.READY, Phase.FETCHING)
+
+
+class Display(Protocol):
+    """How the agent talks to the volunteer."""
+
+    def say(self, text: str, now: float) -> None:
+        """Tell one sentence."""
+        ...
+
+    def show(self, state: State, now: float) -> None:
+        """Show how things stand."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+
+def stamp(text: str, now: float) -> str:
+    """Write the line of an event: local time, then the sentence without line breaks."""
+    return f"{time.strftime('%H:%M:%S', time.localtime(now))} {' '.join(text.split())}"
+
+
+class Lines:
+    """One line per event, flushed at once, for logs and pipes."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+
+    def say(self, text: str, now: float) -> None:
+        """Write a line."""
+        self._out.write(stamp(text, now) + "\n")
+        self._out.flush()
+
+    def show(self, state: State, now: float) -> None:
+        """Write nothing: lines tell what changes."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class LiveTable:
+    """Lines above a table that is drawn anew several times a second."""
+
+    def __init__(self, console: Console, slots: int) -> None:
+        self._slots = slots
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._live.start()
+
+    def say(self, text: str, now: float) -> None:
+        """Write a line above the table."""
+        self._live.console.print(Text(stamp(text, now)))
+
+    def show(self, state: State, now: float) -> None:
+        """Draw the table."""
+        self._live.update(picture(state, now, self._slots))
+
+    def close(self) -> None:
+        """Wipe the table away."""
+        self._live.stop()
+
+
+def for_terminal(slots: int) -> Display:
+    """Choose the table on a terminal, lines elsewhere."""
+    console = Console()
+    return LiveTable(console, slots) if console.is_terminal else Lines()
+
+
+def picture(state: State, now: float, slots: int) -> Group:
+    """Draw projects and results as they stand."""
+    parts: list[Text | Table] = []
+    for project in state.projects.values():
+        table = Table(box=None, padding=(0, 1), show_header=False)
+        held = sorted(project.results.values(), key=lambda one: _ORDER.index(one.phase))
+        for one in held[:_MOST_ROWS]:
+            table.add_row(one.offer.name, one.phase.value, _bar(project, one, now), _time(one, now))
+        more = len(held) - _MOST_ROWS
+        if more > 0:
+            table.add_row(f"and {more} more", "", "", "")
+        parts += [Text(_headline(state, project, now, slots), style="bold"), table]
+    return Group(*parts)
+
+
+def _headline(state: State, project: Project, now: float, slots: int) -> str:
+    name = project.account.project_name or project.url
+    words = [
+        name,
+        f"{processors_taken(state):g} of {slots} slots",
+        f"{len(project.results)} results",
+        f"credit {project.account.user_total_credit:.2f}",
+    ]
+    wait = max(project.next_contact_at, project.rpc_retry_at) - now
+    if f"ask {project.url}" in state.busy:
+        words.append("asking")
+    elif wait > 0:
+        words.append(f"next contact in {wait:.0f} s")
+    return " · ".join(words)
+
+
+def fraction_done(project: Project, held: HeldResult, now: float) -> float:
+    """Estimate how much of a running result is done, from its estimate and the time it ran.
+
+    The estimate may be far too low, so the bar nears its end without reaching it.
+    """
+    workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
+    expected = max(workunit.rsc_fpops_est / max(version.flops, 1.0), 1.0)
+    ran = held.elapsed_at(now)
+    return ran / (ran + expected) if ran > expected / 2 else ran * 2 / 3 / expected
+
+
+def _bar(project: Project, held: HeldResult, now: float) -> ProgressBar | str:
+    if held.phase != Phase.RUNNING:
+        return ""
+    return ProgressBar(total=1.0, completed=fraction_done(project, held, now), width=24)
+
+
+def _time(held: HeldResult, now: float) -> str:
+    ran = held.elapsed_at(now)
+    return f"{ran:.0f} s" if ran else ""

@@ -1,0 +1,268 @@
+"""What happens to the client and what it decides to do, as frozen dataclasses [pure].
+
+Times are unix seconds; `chance` is a random number from 0 to 1, drawn by the agent, because the
+state machine draws none. `project` is always the canonical address of the project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volunteer.wire.messages import Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at `now`."""
+
+    now: float
+    chance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectEvent(Event):
+    """Something that happened to one project."""
+
+    project: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEvent(ProjectEvent):
+    """Something that happened to one file of a project."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultEvent(ProjectEvent):
+    """Something that happened to one result of a project."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Event):
+    """Time has passed: decide what comes next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached(ProjectEvent):
+    """The volunteer attached a project."""
+
+    key: str
+    name: str = ""
+    scheduler_urls: tuple[str, ...] = ()
+
+
+class Detached(ProjectEvent):
+    """The volunteer detached a project: nothing of it is kept."""
+
+    __slots__ = ()
+
+
+class UpdateWanted(ProjectEvent):
+    """The volunteer wants the project contacted now."""
+
+    __slots__ = ()
+
+
+class RunBegan(ProjectEvent):
+    """The client starts and shall contact the project as soon as the project allows it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterPageRead(ProjectEvent):
+    """The master page was read; no address means that it was not found or names none."""
+
+    scheduler_urls: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyReceived(ProjectEvent):
+    """A scheduler answered."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFailed(ProjectEvent):
+    """No scheduler answered, or with something that is no reply."""
+
+    reason: str
+
+
+class DownloadFinished(FileEvent):
+    """A file is here, complete and checked."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadFailed(FileEvent):
+    """A file did not come; permanent if asking again is useless."""
+
+    code: str
+    reason: str
+    permanent: bool
+
+
+class FileLost(FileEvent):
+    """A file that should be here is not, or has another size."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStarted(ResultEvent):
+    """The program of a result runs; `pid_started` is its start time in clock ticks."""
+
+    pid: int
+    pid_started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessNotStarted(ResultEvent):
+    """The program of a result could not be started."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output file found after a run; `nbytes` -1 when it is missing."""
+
+    name: str
+    nbytes: int = -1
+    md5: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessExited(ResultEvent):
+    """The program of a result ended by itself or by our signal."""
+
+    code: int = 0
+    signal: int = 0
+    temporary_exit: float | None = None
+    outputs: tuple[Output, ...] = ()
+    stderr: str = ""
+    cpu_time: float = 0.0
+    peak_memory: int = 0
+    falsified: str = ""
+
+
+class ProcessInterrupted(ResultEvent):
+    """The program was stopped because the client stops or was killed; it will run again."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotMeasured(ResultEvent):
+    """The slot of a running result holds so many bytes."""
+
+    nbytes: int
+
+
+class UploadFinished(FileEvent):
+    """An output file is at the project, whole."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadFailed(FileEvent):
+    """An output file did not go up; permanent if the project refused it for good."""
+
+    reason: str
+    permanent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something the agent shall do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say(Command):
+    """Tell the volunteer one sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMasterPage(Command):
+    """Fetch the master page of a project."""
+
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Command):
+    """Send a scheduler request to the first of these addresses that answers."""
+
+    project: str
+    urls: tuple[str, ...]
+    seqno: int
+    work_seconds: float
+    work_instances: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch(Command):
+    """Download a file and check it; `signed` asks for the code-sign key's signature."""
+
+    project: str
+    name: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Command):
+    """Start the program of a result in its slot; `fresh` empties the slot first."""
+
+    project: str
+    result: str
+    slot: int
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(Command):
+    """Stop the program of a result."""
+
+    project: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upload(Command):
+    """Upload an output file; `resume` asks first what the project already has."""
+
+    project: str
+    name: str
+    resume: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Discard(Command):
+    """Delete a file of a project from this computer."""
+
+    project: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearSlot(Command):
+    """Empty a slot that nobody needs any more."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forget(Command):
+    """Delete the folder of a detached project."""
+
+    project: str

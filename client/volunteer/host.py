@@ -1,0 +1,177 @@
+"""What this computer is: processor, memory, disk, system, and a quick measure of its speed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import shutil
+import socket
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from volunteer.wire.messages import HostFacts
+
+_BENCHMARK_SECONDS = 0.05
+_BENCHMARK_VALID_SECONDS = 5 * 86400
+# math.dist does about this many floating-point operations for each coordinate.
+_OPERATIONS_PER_COORDINATE = 12
+
+_PLATFORMS = {
+    "x86_64": ("x86_64-pc-linux-gnu", "i686-pc-linux-gnu"),
+    "amd64": ("x86_64-pc-linux-gnu", "i686-pc-linux-gnu"),
+    "aarch64": ("aarch64-unknown-linux-gnu",),
+    "armv7l": ("arm-unknown-linux-gnueabihf",),
+    "i686": ("i686-pc-linux-gnu",),
+    "ppc64le": ("ppc64le-linux-gnu",),
+    "riscv64": ("riscv64-unknown-linux-gnu",),
+    "arm64": ("arm64-apple-darwin", "x86_64-apple-darwin"),
+}
+
+
+def platforms() -> tuple[str, ...]:
+    """Name the platforms whose programs run here, the best first, in BOINC's words."""
+    machine = platform.machine().lower()
+    found = _PLATFORMS.get(machine, (f"{machine}-unknown-{platform.system().lower()}",))
+    if machine == "x86_64" and platform.system() == "Darwin":
+        return ("x86_64-apple-darwin",)
+    # 32-bit programs need a loader that few 64-bit systems still have.
+    return tuple(
+        name for name in found if name != "i686-pc-linux-gnu" or Path("/lib/ld-linux.so.2").exists()
+    )
+
+
+def read_host(folder: Path, slots: int) -> HostFacts:
+    """Gather the facts; the speed is measured once in five days and kept in `host.json`."""
+    names = platforms()
+    cpu = _cpuinfo()
+    total, _, free = shutil.disk_usage(folder)
+    speed = _speed(folder / "host.json")
+    return HostFacts(
+        host_cpid="",
+        platform=names[0],
+        alt_platforms=names[1:],
+        timezone=-(time.altzone if time.localtime().tm_isdst else time.timezone),
+        domain_name=socket.gethostname(),
+        ip_addr=_address(),
+        ncpus=slots,
+        vendor=cpu.get("vendor_id", platform.machine()),
+        model=_model(cpu),
+        features=cpu.get("flags", ""),
+        fpops=speed["fpops"],
+        iops=speed["iops"],
+        benchmarked_at=speed["measured_at"],
+        memory=_meminfo("MemTotal"),
+        cache=_leading_number(cpu.get("cache size", "")) * 1024,
+        swap=_meminfo("SwapTotal"),
+        disk_total=float(total),
+        disk_free=float(free),
+        os_name=_os_name(),
+        os_version=f"{_release().get('PRETTY_NAME', '')} [{platform.release()}]".strip(),
+    )
+
+
+def with_disk(host: HostFacts, folder: Path) -> HostFacts:
+    """Look again at the one fact that changes from hour to hour."""
+    return replace(host, disk_free=float(shutil.disk_usage(folder).free))
+
+
+def folder_size(folder: Path) -> int:
+    """Add up the bytes of all files below a folder; what vanishes meanwhile counts nothing."""
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += (Path(parent) / name).lstat().st_size
+            except OSError:
+                continue
+    return size
+
+
+def _cpuinfo() -> dict[str, str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return {}
+    lines = text.partition("\n\n")[0].splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _model(cpu: dict[str, str]) -> str:
+    details = [
+        f"{word} {cpu[name]}"
+        for word, name in (("Family", "cpu family"), ("Model", "model"), ("Stepping", "stepping"))
+        if name in cpu
+    ]
+    model = cpu.get("model name") or platform.processor() or platform.machine()
+    return f"{model} [{' '.join(details)}]" if details else model
+
+
+def _meminfo(name: str) -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    values = (line.partition(":")[2] for line in lines if line.startswith(f"{name}:"))
+    return next((_leading_number(value) * 1024 for value in values), 0.0)
+
+
+def _leading_number(text: str) -> float:
+    first = text.split()[:1]
+    return float(first[0]) if first and first[0].isdigit() else 0.0
+
+
+def _release() -> dict[str, str]:
+    try:
+        return platform.freedesktop_os_release()
+    except OSError:
+        return {}
+
+
+def _os_name() -> str:
+    distribution = _release().get("NAME", "").split()[:1]
+    return " ".join([platform.system(), *distribution])
+
+
+def _address() -> str:
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
+
+
+def _speed(path: Path) -> dict[str, float]:
+    """Give operations per second of one processor, from the file if it is fresh."""
+    now = time.time()
+    try:
+        known = json.loads(path.read_text())
+        if 0 <= now - known["measured_at"] < _BENCHMARK_VALID_SECONDS:
+            return {name: float(known[name]) for name in ("fpops", "iops", "measured_at")}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    speed = {"fpops": _measure_fpops(), "iops": _measure_iops(), "measured_at": now}
+    path.write_text(json.dumps(speed))
+    return speed
+
+
+def _measure_fpops() -> float:
+    """Measure floating-point operations per second in a loop that the interpreter runs in C."""
+    here = tuple(float(number) for number in range(4096))
+    there = here[::-1]
+    rounds, begin = 0, time.process_time()
+    while (spent := time.process_time() - begin) < _BENCHMARK_SECONDS:
+        math.dist(here, there)
+        rounds += 1
+    return rounds * len(here) * _OPERATIONS_PER_COORDINATE / spent
+
+
+def _measure_iops() -> float:
+    numbers = range(4096)
+    rounds, begin = 0, time.process_time()
+    while (spent := time.process_time() - begin) < _BENCHMARK_SECONDS:
+        sum(numbers)
+        rounds += 1
+    return rounds * len(numbers) * 4 / spent

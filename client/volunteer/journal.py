@@ -1,0 +1,125 @@
+"""The state on disk: written beside, synced, renamed, so that no kill can tear it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import types
+import typing
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from volunteer.records import State
+
+T = typing.TypeVar("T")
+FORMAT = 1
+_TRANSIENT = frozenset({"busy", "contacted"})
+
+
+class DamagedJournalError(Exception):
+    """Neither the state nor its predecessor can be read; the message says what to do."""
+
+
+class Journal:
+    """The files `state.json` and, for the worst case, `state.previous.json` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.current = folder / "state.json"
+        self.previous = folder / "state.previous.json"
+
+    def save(self, state: State) -> None:
+        """Write the state durably. A kill at any moment leaves the old state or the new one."""
+        written = self.current.with_suffix(".writing")
+        with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump({"format": FORMAT, "state": to_plain(state)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        if self.current.exists():
+            self.previous.unlink(missing_ok=True)
+            os.link(self.current, self.previous)
+        written.replace(self.current)
+        _sync_folder(self.current.parent)
+
+    def load(self) -> State | None:
+        """Read the state, or its predecessor if it is damaged; None in a new folder."""
+        reasons = []
+        for path in (self.current, self.previous):
+            try:
+                content = json.loads(path.read_text())
+                if content["format"] != FORMAT:
+                    reasons.append(f"{path} has the format {content['format']}")
+                    continue
+                return from_plain(State, content["state"])
+            except FileNotFoundError:
+                continue
+            except (ValueError, KeyError, TypeError) as error:
+                reasons.append(f"{path}: {error}")
+        if reasons:
+            message = (
+                f"The journal cannot be read ({'; '.join(reasons)}).\n"
+                f"Hint: move {self.current.parent} away and attach again; the project gives the "
+                "lost results to others."
+            )
+            raise DamagedJournalError(message)
+        return None
+
+
+def load_state(folder: Path) -> State:
+    """Read the state of a folder; in a new one, draw a number for this computer."""
+    return Journal(folder).load() or State(host_cpid=secrets.token_hex(16))
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - it turns anything of the records into JSON
+    """Turn records into what JSON can say; fields at their default are left out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: to_plain(found)
+            for field in dataclasses.fields(value)
+            if field.name not in _TRANSIENT
+            and (found := getattr(value, field.name)) != field.default
+        }
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(kind: type[T], value: Any) -> T:  # noqa: ANN401 - as above
+    """Turn JSON back into a record; unknown fields are skipped, wrong ones raise TypeError."""
+    return typing.cast("T", _read(kind, value))
+
+
+def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - as above
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        known = {name: item for name, item in value.items() if name in hints}
+        return typing.cast("type", kind)(
+            **{name: _read(hints[name], item) for name, item in known.items()}
+        )
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        return None if value is None else _read(arguments[0], value)
+    if origin is tuple:
+        return tuple(_read(arguments[0], item) for item in value)
+    if origin is dict:
+        return {key: _read(arguments[1], item) for key, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return kind(value)
+    if kind is float and isinstance(value, int):
+        return float(value)
+    if not isinstance(value, kind):
+        message = f"{value!r:.60} is not of type {kind.__name__}"
+        raise TypeError(message)
+    return value

@@ -1,0 +1,90 @@
+"""Wishes of the volunteer, left in the folder for whoever runs the client there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from volunteer.events import Attached, Detached, ProjectEvent, UpdateWanted
+
+
+class FolderInUseError(Exception):
+    """Another client runs in the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One wish; `verb` is attach, detach or update."""
+
+    verb: str
+    project: str
+    key: str = ""
+    name: str = ""
+    scheduler_urls: tuple[str, ...] = ()
+
+    def event(self, now: float) -> ProjectEvent:
+        """Turn the wish into what happens; raises KeyError for an unknown verb."""
+        if self.verb == "attach":
+            return Attached(
+                now,
+                project=self.project,
+                key=self.key,
+                name=self.name,
+                scheduler_urls=self.scheduler_urls,
+            )
+        return {"detach": Detached, "update": UpdateWanted}[self.verb](now, project=self.project)
+
+
+def post(folder: Path, wish: Wish) -> Path:
+    """Leave a wish; the one who runs takes it within a second and deletes the file."""
+    wishes = folder / "wishes"
+    wishes.mkdir(mode=0o700, exist_ok=True)
+    path = wishes / f"{time.time_ns()}-{wish.verb}.json"
+    written = path.with_suffix(".writing")
+    content = {name: getattr(wish, name) for name in Wish.__dataclass_fields__}
+    with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        json.dump(content, file)
+    written.replace(path)
+    return path
+
+
+def waiting(folder: Path) -> list[tuple[Path, Wish]]:
+    """Read all wishes in their order; whoever has fulfilled one and saved, deletes its file.
+
+    A wish fulfilled twice does no harm. One that cannot be read is deleted here.
+    """
+    found = []
+    for path in sorted((folder / "wishes").glob("*.json")):
+        try:
+            content = json.loads(path.read_text())
+            content["scheduler_urls"] = tuple(content.get("scheduler_urls", ()))
+            found.append((path, Wish(**content)))
+        except (OSError, ValueError, TypeError):
+            path.unlink(missing_ok=True)
+    return found
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Be the only one who changes the folder; raises FolderInUseError at once otherwise."""
+    with (folder / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            message = (
+                f"A client runs already in {folder} (process {owner}).\n"
+                "Hint: stop it, or choose another folder with --dir."
+            )
+            raise FolderInUseError(message) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

@@ -1,0 +1,297 @@
+"""What to do next, decided anew at each tick from what is held [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from volunteer.config import DAY, Rules
+from volunteer.events import (
+    Ask,
+    Command,
+    Event,
+    Fetch,
+    Kill,
+    ReadMasterPage,
+    Run,
+    Say,
+    Tick,
+    Upload,
+)
+from volunteer.records import (
+    ClientState,
+    HeldFile,
+    HeldResult,
+    Phase,
+    Presence,
+    Project,
+    State,
+    Verdict,
+)
+from volunteer.verdicts import (
+    NOT_STARTED_BY_DEADLINE,
+    TIME_LIMIT,
+    download_verdict,
+    upload_verdict,
+)
+
+MASTER_AFTER_FAILURES = 10
+_UNFINISHED = (Phase.FETCHING, Phase.READY, Phase.RUNNING)
+Step = Callable[[State, Project, Tick, Rules], tuple[State, list[Command]]]
+
+
+def next_commands(state: State, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+    """Decide for every project what can begin now; what is under way is in `state.busy`."""
+    commands: list[Command] = []
+    for url in state.projects:
+        for step in _STEPS:
+            state, more = step(state, state.projects[url], tick, rules)
+            commands += more
+    return state, commands
+
+
+def _settle(
+    state: State, project: Project, tick: Tick, rules: Rules
+) -> tuple[State, list[Command]]:
+    """Move results whose files have all arrived, or failed, or gone up."""
+    said: list[Command] = []
+    for held in project.in_phase(Phase.FETCHING, Phase.READY, Phase.UPLOADING):
+        if held.phase == Phase.UPLOADING:
+            moved, told = _settle_outputs(project, held, tick.now)
+        else:
+            moved, told = _settle_inputs(project, held, tick.now)
+        if moved is held:
+            continue
+        project = project.with_result(moved)
+        said += [Say(text) for text in told]
+        if moved.verdict is not None and moved.verdict.client_state != ClientState.UPLOADED:
+            project = after_error(project, tick, rules)
+    return state.with_project(project), said
+
+
+def after_error(project: Project, event: Event, rules: Rules) -> Project:
+    """Ask later for more work after each result that failed; reports do not wait."""
+    errors = project.errors + 1
+    retry_at = event.now + rules.rpc_backoff(errors, event.chance)
+    return replace(project, errors=errors, work_retry_at=max(project.work_retry_at, retry_at))
+
+
+def _settle_inputs(project: Project, held: HeldResult, now: float) -> tuple[HeldResult, list[str]]:
+    verdict = download_verdict(held, project)
+    if verdict is None and held.starts == 0 and 0 < held.offer.report_deadline < now:
+        verdict = Verdict(ClientState.ABORTED, NOT_STARTED_BY_DEADLINE, "not started by deadline")
+    if verdict is not None:
+        reason = verdict.message.partition("\n")[0].rstrip(":")
+        ended = replace(held, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
+        return ended, [f"{held.offer.name} failed: {reason}"]
+    here = all(
+        project.files[ref.file_name].presence == Presence.PRESENT for ref in project.inputs_of(held)
+    )
+    phase = Phase.READY if here else Phase.FETCHING
+    return (held, []) if phase == held.phase else (replace(held, phase=phase), [])
+
+
+def _settle_outputs(project: Project, held: HeldResult, now: float) -> tuple[HeldResult, list[str]]:
+    files = [project.files[name] for name in held.outputs]
+    if any(file.presence == Presence.PRESENT for file in files):
+        return held, []
+    failed = [file for file in files if file.presence == Presence.FAILED]
+    name = held.offer.name
+    if failed and held.verdict is not None:
+        verdict = upload_verdict(failed, held.verdict)
+        ended = replace(held, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
+        return ended, [f"{name} failed: the project refused its output for good"]
+    return replace(held, phase=Phase.REPORTABLE, ready_at=now), [f"{name} uploaded"]
+
+
+def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+    """Begin downloads, those of the most urgent result first."""
+    commands: list[Command] = []
+    signed = {
+        ref.file_name for version in project.app_versions.values() for ref in version.file_refs
+    }
+    for held in project.in_phase(Phase.FETCHING):
+        for ref in project.inputs_of(held):
+            work = f"fetch {project.url} {ref.file_name}"
+            if work in state.busy or not _may_fetch(project.files[ref.file_name], tick.now):
+                continue
+            if _count(state, f"fetch {project.url} ") >= rules.downloads_per_project:
+                return state, commands
+            if _count(state, "fetch ") >= rules.transfers_at_most:
+                return state, commands
+            state = state.starting(work)
+            commands.append(Fetch(project.url, ref.file_name, ref.file_name in signed))
+    return state, commands
+
+
+def _may_fetch(held: HeldFile, now: float) -> bool:
+    return held.presence == Presence.ABSENT and held.retry_at <= now
+
+
+def _count(state: State, prefix: str) -> int:
+    return sum(work.startswith(prefix) for work in state.busy)
+
+
+def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+    """Start ready results while slots are free; the earliest deadline first."""
+    commands: list[Command] = []
+    for held in project.in_phase(Phase.READY):
+        work = f"run {project.url} {held.offer.name}"
+        if work in state.busy or held.postponed_until > tick.now:
+            continue
+        taken = processors_taken(state)
+        if taken and taken + project.version_of(held).avg_ncpus > rules.slots:
+            break
+        slot = held.slot if held.slot >= 0 else _free_slot(state)
+        project = project.with_result(replace(held, slot=slot))
+        state = state.with_project(project).starting(work)
+        commands.append(Run(project.url, held.offer.name, slot, fresh=held.starts == 0))
+    return state, commands
+
+
+def processors_taken(state: State) -> float:
+    """Count the processors of results that run or are being started."""
+    return sum(
+        project.version_of(held).avg_ncpus
+        for project in state.projects.values()
+        for held in project.results.values()
+        if held.phase == Phase.RUNNING or f"run {project.url} {held.offer.name}" in state.busy
+    )
+
+
+def _free_slot(state: State) -> int:
+    taken = {held.slot for project in state.projects.values() for held in project.results.values()}
+    return next(number for number in range(len(taken) + 1) if number not in taken)
+
+
+def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+    """Stop results that have run longer than their bound allows."""
+    commands: list[Command] = []
+    for held in project.in_phase(Phase.RUNNING):
+        bound = project.workunits[held.offer.wu_name].rsc_fpops_bound
+        flops = project.version_of(held).flops or 1e9
+        limit = rules.time_limit(bound, flops)
+        if held.verdict is None and held.elapsed_at(tick.now) > limit:
+            message = (
+                f"exceeded elapsed time limit {limit:.2f} ({bound / 1e9:.2f}G/{flops / 1e9:.2f}G)"
+            )
+            verdict = Verdict(ClientState.ABORTED, TIME_LIMIT, message)
+            project = project.with_result(replace(held, verdict=verdict))
+            commands += [Kill(project.url, held.offer.name), Say(f"{held.offer.name} {message}")]
+    return state.with_project(project), commands
+
+
+def _upload(
+    state: State, project: Project, tick: Tick, rules: Rules
+) -> tuple[State, list[Command]]:
+    """Begin uploads of outputs, two at a time for each project."""
+    commands: list[Command] = []
+    for held in project.in_phase(Phase.UPLOADING):
+        for name in held.outputs:
+            file, work = project.files[name], f"upload {project.url} {name}"
+            waits = file.presence != Presence.PRESENT or file.retry_at > tick.now
+            if waits or work in state.busy:
+                continue
+            if _count(state, f"upload {project.url} ") >= rules.downloads_per_project:
+                return state, commands
+            state = state.starting(work)
+            commands.append(Upload(project.url, name, resume=file.failures > 0))
+    return state, commands
+
+
+def _contact(
+    state: State, project: Project, tick: Tick, rules: Rules
+) -> tuple[State, list[Command]]:
+    """Contact the scheduler if there is a reason and the project does not mind."""
+    now = tick.now
+    work = f"ask {project.url}"
+    if work in state.busy:
+        return state, []
+    seconds, instances = work_wanted(state, project, rules, now)
+    if not _has_reason(state, project, rules, now, seconds=seconds):
+        return state, []
+    if not project.update_wanted and now < max(project.next_contact_at, project.rpc_retry_at):
+        return state, []
+    stale = project.rpc_failures > 0 and project.rpc_failures % MASTER_AFTER_FAILURES == 0
+    if not project.scheduler_urls or (stale and project.master_failures == 0):
+        return _read_master(state, project, now)
+    first = project.next_scheduler % len(project.scheduler_urls)
+    urls = project.scheduler_urls[first:] + project.scheduler_urls[:first]
+    # Counted before it is sent: a request that never arrives leaves a gap, which servers expect.
+    seqno = project.rpc_seqno if project.hostid else 0
+    asked = replace(
+        project,
+        rpc_seqno=project.rpc_seqno + 1 if project.hostid else 0,
+        asked_seconds=seconds,
+        update_wanted=False,
+        contact_by=0.0,
+    )
+    state = state.with_project(asked).starting(work)
+    return state, [Ask(project.url, urls, seqno, seconds, instances)]
+
+
+def _read_master(state: State, project: Project, now: float) -> tuple[State, list[Command]]:
+    if now < project.master_retry_at and not project.update_wanted:
+        return state, []
+    return state.starting(f"ask {project.url}"), [ReadMasterPage(project.url)]
+
+
+def _has_reason(
+    state: State, project: Project, rules: Rules, now: float, *, seconds: float
+) -> bool:
+    if project.update_wanted or project.hostid == 0:
+        return not rules.once or project.url not in state.contacted or project.update_wanted
+    if seconds > 0 or 0 < project.contact_by <= now:
+        return True
+    return report_due(project, rules, now)
+
+
+def report_due(project: Project, rules: Rules, now: float) -> bool:
+    """Tell whether finished results should be reported now (PROTOCOL 2.8, sooner by default)."""
+    ready = project.in_phase(Phase.REPORTABLE)
+    if not ready:
+        return False
+    oldest = min(held.ready_at for held in ready)
+    if rules.report_immediately:
+        unfinished = project.in_phase(*_UNFINISHED, Phase.UPLOADING)
+        return not unfinished or now - oldest >= rules.report_wait
+    return (
+        len(ready) >= rules.report_at_most
+        or now - oldest >= rules.slow_report_wait
+        or any(held.offer.report_immediately for held in ready)
+        or any(held.offer.report_deadline < now + DAY for held in ready)
+    )
+
+
+def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tuple[float, float]:
+    """Say for how many seconds and processors work is wanted; (0, 0) for none."""
+    if project.ended or project.has_no_cpu_apps or now < project.work_retry_at:
+        return 0.0, 0.0
+    if rules.once and project.url in state.contacted:
+        return 0.0, 0.0
+    if any(held.retry_at > now for held in project.files.values() if _stalled(held)):
+        return 0.0, 0.0
+    queued, processors = 0.0, 0.0
+    for other in state.projects.values():
+        for held in other.in_phase(*_UNFINISHED):
+            version = other.version_of(held)
+            processors += version.avg_ncpus
+            queued += _remaining(other, held, now) * version.avg_ncpus
+    idle = max(0.0, rules.slots - processors)
+    target = rules.slots * rules.buffer_seconds
+    if idle == 0 and queued > target / 2:
+        return 0.0, 0.0
+    return max(target - queued, 1.0), idle
+
+
+def _stalled(held: HeldFile) -> bool:
+    return held.presence == Presence.ABSENT and held.failures > 0
+
+
+def _remaining(project: Project, held: HeldResult, now: float) -> float:
+    estimate = project.workunits[held.offer.wu_name].rsc_fpops_est
+    flops = project.version_of(held).flops or 1e9
+    return max(estimate / flops - held.elapsed_at(now), 1.0)
+
+
+_STEPS: tuple[Step, ...] = (_settle, _fetch, _run, _limit, _upload, _contact)

@@ -1,0 +1,171 @@
+"""Science processes: started in their slots, watched, stopped, never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# A program that ignores SIGTERM for so many seconds is killed.
+GRACE_SECONDS = 10.0
+_NICENESS = 19
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
+_START_TIME_FIELD = 19
+
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Running:
+    """A process of ours: `kill_at` once it has been asked to end."""
+
+    process: subprocess.Popen[bytes]
+    slot: Path
+    kill_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that ended: its project and result, how, and what it used."""
+
+    key: Key
+    code: int
+    signal: int
+    cpu_time: float
+    peak_memory: int
+
+
+class Runner:
+    """All processes of this client, by (project, result)."""
+
+    def __init__(self) -> None:
+        self._running: dict[Key, Running] = {}
+
+    def start(self, key: Key, slot: Path, program: Path, arguments: str) -> tuple[int, int]:
+        """Start a program in its slot; give its pid and start time. Raises OSError, ValueError."""
+        environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        environment["HOME"] = str(slot)
+        with (
+            (slot / "stderr.txt").open("ab") as stderr,
+            (slot / "stdout.txt").open("ab") as stdout,
+        ):
+            # A session of its own: the whole family can be stopped, and a Ctrl-C in the
+            # volunteer's terminal reaches only us.
+            process = subprocess.Popen(  # noqa: S603 - the project's signed program
+                [str(program), *shlex.split(arguments)],
+                cwd=slot,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+        self._running[key] = Running(process, slot)
+        return process.pid, start_time(process.pid)
+
+    def stop(self, key: Key) -> None:
+        """Ask a program to end; it is killed after the grace period."""
+        running = self._running.get(key)
+        if running is not None and running.kill_at is None:
+            running.kill_at = time.monotonic() + GRACE_SECONDS
+            _signal_group(running.process.pid, signal.SIGTERM)
+
+    def collect(self) -> list[Ended]:
+        """Give the processes that have ended since the last time."""
+        now = time.monotonic()
+        ended = []
+        for key, running in list(self._running.items()):
+            if running.kill_at is not None and now >= running.kill_at:
+                _signal_group(running.process.pid, signal.SIGKILL)
+            pid, status, usage = os.wait4(running.process.pid, os.WNOHANG)
+            if not pid:
+                continue
+            # Popen must not wait for a process that is already gone.
+            running.process.returncode = os.waitstatus_to_exitcode(status)
+            # Whatever it started ends with it.
+            _signal_group(pid, signal.SIGKILL)
+            del self._running[key]
+            ended.append(
+                Ended(
+                    key,
+                    code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
+                    signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+                    cpu_time=usage.ru_utime + usage.ru_stime,
+                    peak_memory=usage.ru_maxrss * 1024,
+                )
+            )
+        return ended
+
+    def slots(self) -> dict[Key, Path]:
+        """Give the slots in use."""
+        return {key: running.slot for key, running in self._running.items()}
+
+    def stop_all(self) -> list[Key]:
+        """Stop everything, gently at first, and wait for it; give what was running."""
+        keys = list(self._running)
+        for key in keys:
+            self.stop(key)
+        while self._running:
+            self.collect()
+            time.sleep(0.02)
+        return keys
+
+
+def start_time(pid: int) -> int:
+    """Give the start time of a process in clock ticks; 0 if there is none (or no /proc)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+        return int(text.rpartition(")")[2].split()[_START_TIME_FIELD])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def kill_orphan(pid: int, pid_started: int) -> bool:
+    """Kill the family of a process of a former run, if it is still the same; tell if it was."""
+    if pid <= 1 or not pid_started or start_time(pid) != pid_started:
+        return False
+    _signal_group(pid, signal.SIGKILL)
+    # Its slot is used again at once, so it must be gone, or a zombie, before we go on.
+    for _ in range(200):
+        if start_time(pid) != pid_started or _is_zombie(pid):
+            break
+        time.sleep(0.01)
+    return True
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return True
+
+
+def kill_strays(slots: Path) -> int:
+    """Kill processes that work in our slots though we know nothing of them; count them.
+
+    They are left when the client is killed between a start and the note of it.
+    """
+    count = 0
+    inside = str(slots.resolve()) + os.sep
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            where = str((folder / "cwd").readlink())
+        except OSError:
+            continue
+        if where.startswith(inside) and int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                os.kill(int(folder.name), signal.SIGKILL)
+                count += 1
+    return count
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -1,0 +1,107 @@
+"""RSA signatures of app files and keys, in BOINC's own format [pure].
+
+A BOINC key is a decimal bit count and a hex block of modulus and exponent, 128 bytes each. A
+signature is the raw RSA power of the PKCS#1 type 1 padding of the *hex digits* of the MD5, with
+no DigestInfo: libraries refuse to check such a thing, so it is done with `pow`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+KEY_BYTES = 128
+_DIGEST_LENGTH = 32
+_LINE_BYTES = 32
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+
+
+class BadKeyError(ValueError):
+    """The text is no public key of BOINC's; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """The numbers of an RSA key of at most 1024 bits."""
+
+    modulus: int
+    exponent: int
+
+
+def read_hex_block(text: str) -> bytes:
+    r"""Read a hex block: white space is skipped, the first other character ends it.
+
+    >>> read_hex_block("00ff\n10\n.\nrest")
+    b'\x00\xff\x10'
+    """
+    digits: list[str] = []
+    for character in text:
+        if character in _HEX_DIGITS:
+            digits.append(character)
+        elif not character.isspace():
+            break
+    return bytes.fromhex("".join(digits[: len(digits) // 2 * 2]))
+
+
+def write_hex_block(content: bytes) -> str:
+    r"""Write a hex block, 32 bytes a line, ended by a line with a full stop.
+
+    >>> write_hex_block(b"\x00\xff")
+    '00ff\n.\n'
+    """
+    lines = [
+        content[start : start + _LINE_BYTES].hex() + "\n"
+        for start in range(0, len(content), _LINE_BYTES)
+    ]
+    return "".join(lines) + ".\n"
+
+
+def read_public_key(text: str) -> PublicKey:
+    """Read a public key; raises BadKeyError for other formats and for more than 1024 bits."""
+    bits, _, block = text.strip().partition("\n")
+    if not bits.strip().isdigit() or not 0 < int(bits) <= KEY_BYTES * 8:
+        message = f"A code-sign key begins with its size, at most 1024 bits, not with {bits!r:.40}."
+        raise BadKeyError(message)
+    content = read_hex_block(block)
+    if len(content) != 2 * KEY_BYTES:
+        message = f"A code-sign key has {2 * KEY_BYTES} bytes, this one {len(content)}."
+        raise BadKeyError(message)
+    modulus = int.from_bytes(content[:KEY_BYTES], "big")
+    if modulus == 0:
+        message = "The modulus of the code-sign key is zero."
+        raise BadKeyError(message)
+    return PublicKey(modulus, int.from_bytes(content[KEY_BYTES:], "big"))
+
+
+def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
+    """Tell whether `signature` is the key owner's over the content with that MD5.
+
+    A key or signature that cannot be read verifies nothing.
+    """
+    try:
+        key = read_public_key(key_text)
+    except BadKeyError:
+        return False
+    signed = int.from_bytes(read_hex_block(signature), "big")
+    if not 0 < signed < key.modulus:
+        return False
+    found = pow(signed, key.exponent, key.modulus).to_bytes(KEY_BYTES, "big")
+    return hmac.compare_digest(found, _padded(md5_hex, _length(key)))
+
+
+def verifies_text(text: str, signature: str, key_text: str) -> bool:
+    """Tell the same of a text, as when a new code-sign key is signed by the old one."""
+    digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    return verifies(digest, signature, key_text)
+
+
+def _length(key: PublicKey) -> int:
+    return (key.modulus.bit_length() + 7) // 8
+
+
+def _padded(md5_hex: str, length: int) -> bytes:
+    """Pad to `length` bytes, then with zeros in front to the size of the block."""
+    message = md5_hex.encode()
+    padding = b"\xff" * (length - 3 - _DIGEST_LENGTH)
+    return (b"\x00\x01" + padding + b"\x00" + message).rjust(KEY_BYTES, b"\x00")

@@ -1,0 +1,171 @@
+"""The mind of the client: (state, event, rules) -> (state, commands) [pure].
+
+What happens is first written into the state by `apply`; a `Tick` then asks `plan` what can begin.
+The agent saves the state before it carries out the commands, so that a kill between the two loses
+nothing: what was begun is begun again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+# Imported for the event kinds that they register.
+from volunteer import events, runs, transfers
+from volunteer.config import Rules
+from volunteer.dispatch import Step, apply
+from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Say
+from volunteer.intake import take_reply
+from volunteer.plan import next_commands
+from volunteer.records import Phase, Project, State
+from volunteer.wire.messages import Account
+
+__all__ = ["Step", "advance", "runs", "transfers"]
+
+
+def advance(state: State, event: Event, rules: Rules) -> Step:
+    """Take one event; answer the new state and what the agent shall do."""
+    if isinstance(event, events.ProjectEvent) and not isinstance(event, events.Attached):
+        # What comes back after its project was detached has nobody to tell.
+        if event.project not in state.projects:
+            return state, []
+        if isinstance(event, events.ResultEvent):
+            held = state.projects[event.project].results.get(event.result)
+            if held is None:
+                return state, []
+    return apply(event, state, rules)
+
+
+@apply.register
+def _(event: events.Tick, state: State, rules: Rules) -> Step:
+    return next_commands(state, event, rules)
+
+
+@apply.register
+def _(event: events.Attached, state: State, rules: Rules) -> Step:
+    del rules
+    known = state.projects.get(event.project)
+    if known is not None:
+        project = replace(known, key=event.key, update_wanted=True)
+    else:
+        project = Project(event.project, event.key, Account(project_name=event.name))
+    project = replace(project, scheduler_urls=event.scheduler_urls or project.scheduler_urls)
+    return state.with_project(project), [Say(f"attached to {event.project}")]
+
+
+@apply.register
+def _(event: events.Detached, state: State, rules: Rules) -> Step:
+    del rules
+    project = state.projects[event.project]
+    commands: list[Command] = []
+    for held in project.results.values():
+        if held.phase == Phase.RUNNING:
+            commands.append(Kill(project.url, held.offer.name))
+        if held.slot >= 0:
+            commands.append(ClearSlot(held.slot))
+    rest = {url: other for url, other in state.projects.items() if url != event.project}
+    commands += [Forget(event.project), Say(f"detached from {event.project}")]
+    return replace(state, projects=rest), commands
+
+
+@apply.register
+def _(event: events.UpdateWanted, state: State, rules: Rules) -> Step:
+    del rules
+    project = replace(
+        state.projects[event.project], update_wanted=True, work_retry_at=0.0, work_failures=0
+    )
+    return state.with_project(project), []
+
+
+@apply.register
+def _(event: events.RunBegan, state: State, rules: Rules) -> Step:
+    del rules
+    project = replace(
+        state.projects[event.project],
+        contact_by=event.now,
+        rpc_retry_at=0.0,
+        rpc_failures=0,
+        work_retry_at=0.0,
+        work_failures=0,
+        master_retry_at=0.0,
+        master_failures=0,
+    )
+    return state.with_project(project), []
+
+
+@apply.register
+def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
+    state = state.done_with(f"ask {event.project}")
+    project = state.projects[event.project]
+    if event.scheduler_urls:
+        project = replace(
+            project,
+            scheduler_urls=event.scheduler_urls,
+            master_failures=0,
+            rpc_failures=project.rpc_failures + 1 if project.rpc_failures else 0,
+        )
+        return state.with_project(project), []
+    failures = project.master_failures + 1
+    wait = rules.rpc_backoff(failures, event.chance)
+    project = replace(
+        project,
+        master_failures=failures,
+        master_retry_at=event.now + wait,
+        update_wanted=False,
+    )
+    return state.with_project(project), [
+        Say(f"{event.project} gives no scheduler address: {event.reason}; again in {wait:.0f} s")
+    ]
+
+
+@apply.register
+def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
+    state = state.done_with(f"ask {event.project}")
+    project = state.projects[event.project]
+    failures = project.rpc_failures + 1
+    wait = rules.rpc_backoff(failures, event.chance)
+    project = replace(
+        project,
+        rpc_failures=failures,
+        rpc_retry_at=event.now + wait,
+        next_scheduler=project.next_scheduler + 1,
+    )
+    return state.with_project(project), [
+        Say(f"{event.project} did not answer: {event.reason}; again in {wait:.0f} s")
+    ]
+
+
+@apply.register
+def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
+    state = state.done_with(f"ask {event.project}")
+    project, reply = state.projects[event.project], event.reply
+    if reply.is_down:
+        failures = project.rpc_failures + 1
+        wait = max(reply.request_delay, rules.rpc_backoff(failures, event.chance))
+        project = replace(project, rpc_failures=failures, rpc_retry_at=event.now + wait)
+        text = f"{event.project} is down for maintenance; again in {wait:.0f} s"
+        return state.with_project(project), [Say(text)]
+    project = replace(
+        project,
+        rpc_failures=0,
+        rpc_retry_at=0.0,
+        master_failures=0,
+        next_contact_at=event.now + max(reply.request_delay, rules.poll_seconds),
+        contact_by=event.now + reply.next_rpc_delay if reply.next_rpc_delay else 0.0,
+    )
+    before = set(project.results)
+    state, project, commands = take_reply(state, project, reply, event.now)
+    if project.asked_seconds > 0:
+        project = _count_answer(project, event, rules, given=bool(set(project.results) - before))
+    contacted = state.contacted | {event.project}
+    return replace(state.with_project(project), contacted=contacted), commands
+
+
+def _count_answer(
+    project: Project, event: events.ReplyReceived, rules: Rules, *, given: bool
+) -> Project:
+    """Ask less often for work the more often none was given."""
+    if given:
+        return replace(project, work_failures=0, work_retry_at=0.0)
+    failures = project.work_failures + 1
+    wait = rules.work_backoff(failures, event.chance)
+    return replace(project, work_failures=failures, work_retry_at=event.now + wait)

@@ -1,0 +1,85 @@
+"""What is held, for people and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from volunteer import mailbox
+from volunteer.records import HeldResult, Project, State
+
+
+def is_running(folder: Path) -> bool:
+    """Tell whether a client runs in the folder."""
+    try:
+        with mailbox.locked(folder):
+            return False
+    except mailbox.FolderInUseError:
+        return True
+
+
+def as_json(state: State, folder: Path) -> dict[str, Any]:
+    """Describe everything but the keys; times are unix seconds."""
+    return {
+        "folder": str(folder),
+        "running": is_running(folder),
+        "host_cpid": state.host_cpid,
+        "projects": [_project(project) for project in state.projects.values()],
+    }
+
+
+def _project(project: Project) -> dict[str, Any]:
+    return {
+        "url": project.url,
+        "name": project.account.project_name,
+        "user": project.account.user_name,
+        "hostid": project.hostid,
+        "user_total_credit": project.account.user_total_credit,
+        "host_total_credit": project.account.host_total_credit,
+        "next_contact_at": max(project.next_contact_at, project.rpc_retry_at),
+        "work_retry_at": project.work_retry_at,
+        "failures": project.rpc_failures,
+        "last_message": project.last_message,
+        "results": [_result(held) for held in project.results.values()],
+    }
+
+
+def _result(held: HeldResult) -> dict[str, Any]:
+    verdict = held.verdict
+    return {
+        "name": held.offer.name,
+        "phase": held.phase.value,
+        "slot": held.slot if held.slot >= 0 else None,
+        "pid": held.pid or None,
+        "elapsed_seconds": round(held.elapsed, 3),
+        "running_since": held.running_since or None,
+        "report_deadline": held.offer.report_deadline,
+        "state": verdict.client_state if verdict else None,
+        "exit_status": verdict.exit_status if verdict else None,
+        "message": verdict.message if verdict else "",
+    }
+
+
+def as_lines(state: State, folder: Path, now: float) -> list[str]:
+    """Describe the same for people, a line for each project and result."""
+    running = "running" if is_running(folder) else "not running"
+    if not state.projects:
+        return [f"{folder}: {running}, not attached to any project"]
+    lines = [f"{folder}: {running}"]
+    for project in state.projects.values():
+        name = project.account.project_name or "a project not yet contacted"
+        credit = project.account.user_total_credit
+        lines.append(f"{project.url} {name}, host {project.hostid or '-'}, credit {credit:.2f}")
+        if project.last_message:
+            lines.append(f"  it says: {project.last_message}")
+        lines += [_line(held, now) for held in project.results.values()]
+    return lines
+
+
+def _line(held: HeldResult, now: float) -> str:
+    words = [f"  {held.offer.name} {held.phase.value}"]
+    if held.starts:
+        words.append(f"{held.elapsed_at(now):.0f} s")
+    if held.verdict is not None and held.verdict.message:
+        words.append(" ".join(held.verdict.message.split()))
+    return ", ".join(words)

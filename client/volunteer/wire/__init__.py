@@ -1,0 +1,1 @@
+"""BOINC's wire, seen from the client: its own encoder and decoder [pure]."""

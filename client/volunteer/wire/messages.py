@@ -1,0 +1,239 @@
+"""What client and project say to each other, as frozen dataclasses [pure]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file to fetch (`urls`) or to upload (`upload_urls`); sizes in bytes, 0 is unknown."""
+
+    name: str
+    urls: tuple[str, ...] = ()
+    upload_urls: tuple[str, ...] = ()
+    gzipped_urls: tuple[str, ...] = ()
+    nbytes: int = 0
+    md5: str = ""
+    signature: str = ""
+    executable: bool = False
+    sticky: bool = False
+    max_nbytes: int = 0
+    grant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """How an application sees a file; `open_name` is its name in the slot."""
+
+    file_name: str
+    open_name: str = ""
+    main_program: bool = False
+    copy_file: bool = False
+    optional: bool = False
+
+    @property
+    def slot_name(self) -> str:
+        """Give the name under which the application opens the file."""
+        return self.open_name or self.file_name
+
+
+@dataclass(frozen=True, slots=True)
+class AppVersion:
+    """A program for one platform; known by (app_name, platform, version_num, plan_class)."""
+
+    app_name: str
+    version_num: int
+    platform: str = ""
+    plan_class: str = ""
+    api_version: str = ""
+    avg_ncpus: float = 1.0
+    flops: float = 0.0
+    cmdline: str = ""
+    file_refs: tuple[FileRef, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Give the identity as one text."""
+        return f"{self.app_name} {self.platform} {self.version_num} {self.plan_class}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workunit:
+    """The input of a computation; bounds in floating-point operations and bytes."""
+
+    name: str
+    app_name: str
+    rsc_fpops_est: float = 6.05e14
+    rsc_fpops_bound: float = 2.4e15
+    rsc_memory_bound: float = 1e8
+    rsc_disk_bound: float = 1e9
+    command_line: str = ""
+    file_refs: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One computation of a workunit that this client was given."""
+
+    name: str
+    wu_name: str
+    platform: str = ""
+    version_num: int = 0
+    plan_class: str = ""
+    report_deadline: float = 0.0
+    report_immediately: bool = False
+    file_refs: tuple[FileRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A sentence of the project to the volunteer; priority `low` or `notice`."""
+
+    text: str
+    priority: str = "low"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who the project says we are."""
+
+    project_name: str = ""
+    userid: int = 0
+    teamid: int = 0
+    user_name: str = ""
+    team_name: str = ""
+    user_total_credit: float = 0.0
+    user_expavg_credit: float = 0.0
+    host_total_credit: float = 0.0
+    host_expavg_credit: float = 0.0
+    cross_project_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A scheduler reply; durations in seconds, `hostid` 0 when none was assigned."""
+
+    account: Account = Account()
+    master_url: str = ""
+    hostid: int = 0
+    request_delay: float = 0.0
+    next_rpc_delay: float = 0.0
+    is_down: bool = False
+    ended: bool = False
+    no_cpu_apps: bool = False
+    message_ack: bool = False
+    code_sign_key: str = ""
+    code_sign_key_signature: str = ""
+    project_preferences: str | None = None
+    host_venue: str | None = None
+    messages: tuple[Message, ...] = ()
+    acks: tuple[str, ...] = ()
+    aborts: tuple[str, ...] = ()
+    aborts_if_not_started: tuple[str, ...] = ()
+    deleted_files: tuple[str, ...] = ()
+    files: tuple[FileInfo, ...] = ()
+    app_versions: tuple[AppVersion, ...] = ()
+    workunits: tuple[Workunit, ...] = ()
+    results: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """An output file as it was uploaded, or why it was not."""
+
+    name: str
+    nbytes: int
+    max_nbytes: int
+    md5: str
+    upload_url: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReport:
+    """What a finished result is reported with; times in seconds, sizes in bytes."""
+
+    name: str
+    exit_status: int
+    state: int
+    platform: str
+    version_num: int
+    plan_class: str = ""
+    cpu_time: float = 0.0
+    elapsed_time: float = 0.0
+    peak_memory: int = 0
+    peak_disk: int = 0
+    message: str = ""
+    stderr: str = ""
+    outputs: tuple[OutputReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldName:
+    """A result that we hold and do not report now; `app_version` is an index, from zero."""
+
+    name: str
+    app_version: int
+    plan_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StickyFile:
+    """A file kept on this computer at the project's wish."""
+
+    name: str
+    nbytes: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What the project is told of this computer; speeds in operations/s, sizes in bytes."""
+
+    host_cpid: str
+    platform: str
+    alt_platforms: tuple[str, ...] = ()
+    timezone: int = 0
+    domain_name: str = ""
+    ip_addr: str = ""
+    ncpus: int = 1
+    vendor: str = ""
+    model: str = ""
+    features: str = ""
+    fpops: float = 1e9
+    iops: float = 1e9
+    membw: float = 1e9
+    benchmarked_at: float = 0.0
+    memory: float = 0.0
+    cache: float = 0.0
+    swap: float = 0.0
+    disk_total: float = 0.0
+    disk_free: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRequest:
+    """Everything of one scheduler request; times in unix seconds, durations in seconds."""
+
+    authenticator: str
+    host: HostFacts
+    hostid: int = 0
+    rpc_seqno: int = 0
+    allow_multiple_clients: bool = False
+    dont_send_work: bool = False
+    work_seconds: float = 0.0
+    work_instances: float = 0.0
+    estimated_delay: float = 0.0
+    buffer_days: float = 0.0
+    code_sign_key: str = ""
+    cross_project_id: str = ""
+    now: float = 0.0
+    started_at: float = 0.0
+    disk_used: float = 0.0
+    app_versions: tuple[AppVersion, ...] = ()
+    results: tuple[ResultReport, ...] = ()
+    held: tuple[HeldName, ...] = ()
+    sticky_files: tuple[StickyFile, ...] = ()

@@ -1,0 +1,244 @@
+"""Scheduler requests: messages in, XML out [pure]."""
+
+from __future__ import annotations
+
+from itertools import starmap
+
+from volunteer.wire.messages import (
+    AppVersion,
+    HeldName,
+    HostFacts,
+    OutputReport,
+    ResultReport,
+    SchedulerRequest,
+    StickyFile,
+)
+from volunteer.wire.xml import block, encode, escape, leaf
+
+# The version of BOINC's client whose manners we have; projects refuse clients that look old.
+CORE_VERSION = (8, 0, 0)
+CORE_VERSION_TEXT = ".".join(map(str, CORE_VERSION))
+MOST_STDERR = 63_000
+
+
+def encode_request(request: SchedulerRequest) -> bytes:
+    """Write a scheduler request in the order of BOINC's own client (PROTOCOL 2.1)."""
+    content = "".join(
+        (
+            _identity(request),
+            _wishes(request),
+            _preferences(request),
+            leaf("cross_project_id", request.cross_project_id),
+            _time_stats(request),
+            host_info(request.host),
+            block("disk_usage", _disk_usage(request)),
+            "".join(map(_result, request.results)),
+            "".join(map(_sticky_file, request.sticky_files)),
+            block("app_versions", "".join(map(_app_version, request.app_versions))),
+            block("other_results", "".join(map(_other_result, request.held))),
+            leaf("client_brand", "Manyhands volunteer"),
+        )
+    )
+    return encode("\n" + block("scheduler_request", content))
+
+
+def _leaves(**values: object) -> str:
+    return "".join(starmap(leaf, values.items()))
+
+
+def version_lines() -> str:
+    """Write the three lines that every request begins with."""
+    return _leaves(
+        core_client_major_version=CORE_VERSION[0],
+        core_client_minor_version=CORE_VERSION[1],
+        core_client_release=CORE_VERSION[2],
+    )
+
+
+def _identity(request: SchedulerRequest) -> str:
+    head = _leaves(
+        authenticator=request.authenticator,
+        hostid=request.hostid,
+        rpc_seqno=request.rpc_seqno,
+    )
+    shares = _leaves(
+        resource_share_fraction=1.0,
+        rrs_fraction=1.0,
+        prrs_fraction=1.0,
+        duration_correction_factor=1.0,
+        allow_multiple_clients=request.allow_multiple_clients,
+        sandbox=0,
+        dont_send_work=request.dont_send_work,
+    )
+    return head + version_lines() + shares
+
+
+def _wishes(request: SchedulerRequest) -> str:
+    host = request.host
+    wishes = _leaves(
+        work_req_seconds=request.work_seconds,
+        cpu_req_secs=request.work_seconds,
+        cpu_req_instances=request.work_instances,
+        estimated_delay=request.estimated_delay,
+        client_cap_plan_class=1,
+        platform_name=host.platform,
+    )
+    for name in host.alt_platforms:
+        wishes += block("alt_platform", leaf("name", name))
+    if request.code_sign_key:
+        wishes += f"<code_sign_key>\n{request.code_sign_key}\n</code_sign_key>\n"
+    return wishes
+
+
+def _preferences(request: SchedulerRequest) -> str:
+    content = _leaves(
+        mod_time=0.0,
+        run_on_batteries=1,
+        run_if_user_active=1,
+        work_buf_min_days=request.buffer_days,
+        work_buf_additional_days=0.0,
+        max_ncpus_pct=100.0,
+        disk_max_used_gb=0.0,
+        disk_max_used_pct=90.0,
+        disk_min_free_gb=0.1,
+        ram_max_used_busy_pct=90.0,
+        ram_max_used_idle_pct=90.0,
+        cpu_usage_limit=100.0,
+    )
+    return block("working_global_preferences", block("global_preferences", content))
+
+
+def _time_stats(request: SchedulerRequest) -> str:
+    up = max(0.0, request.now - request.started_at)
+    content = _leaves(
+        on_frac=1.0,
+        connected_frac=1.0,
+        cpu_and_network_available_frac=1.0,
+        active_frac=1.0,
+        gpu_active_frac=1.0,
+        client_start_time=request.started_at,
+        total_start_time=request.started_at,
+        total_duration=up,
+        total_active_duration=up,
+        total_gpu_active_duration=0.0,
+        now=request.now,
+        previous_uptime=0.0,
+        session_active_duration=up,
+        session_gpu_active_duration=0.0,
+    )
+    return block("time_stats", content)
+
+
+def host_info(host: HostFacts) -> str:
+    """Write what this computer is; also part of `init_data.xml`."""
+    content = _leaves(
+        timezone=host.timezone,
+        domain_name=host.domain_name,
+        ip_addr=host.ip_addr,
+        host_cpid=host.host_cpid,
+        p_ncpus=host.ncpus,
+        p_vendor=host.vendor,
+        p_model=host.model,
+        p_features=host.features,
+        p_fpops=host.fpops,
+        p_iops=host.iops,
+        p_membw=host.membw,
+        p_calculated=host.benchmarked_at,
+        p_vm_extensions_disabled=0,
+        m_nbytes=host.memory,
+        m_cache=host.cache,
+        m_swap=host.swap,
+        d_total=host.disk_total,
+        d_free=host.disk_free,
+        os_name=host.os_name,
+        os_version=host.os_version,
+        n_usable_coprocs=0,
+    )
+    return block("host_info", content)
+
+
+def _disk_usage(request: SchedulerRequest) -> str:
+    return _leaves(
+        d_boinc_used_total=request.disk_used,
+        d_boinc_used_project=request.disk_used,
+        d_project_share=request.host.disk_free * 0.9,
+    )
+
+
+def _result(report: ResultReport) -> str:
+    content = _leaves(
+        name=report.name,
+        final_cpu_time=float(report.cpu_time),
+        final_elapsed_time=float(report.elapsed_time),
+        exit_status=report.exit_status,
+        state=report.state,
+        platform=report.platform,
+        version_num=report.version_num,
+    )
+    if report.plan_class:
+        content += leaf("plan_class", report.plan_class)
+    if report.peak_memory:
+        content += leaf("final_peak_working_set_size", report.peak_memory)
+    if report.peak_disk:
+        content += leaf("final_peak_disk_usage", report.peak_disk)
+    content += leaf("app_version_num", report.version_num)
+    content += _stderr_out(report) + "".join(map(_output, report.outputs))
+    return block("result", content)
+
+
+def _stderr_out(report: ResultReport) -> str:
+    """Write message and stderr in one CDATA block that nothing inside can end."""
+    content = leaf("core_client_version", CORE_VERSION_TEXT)
+    inner = ""
+    if report.message:
+        inner += f"<message>\n{_harmless(report.message)}</message>\n"
+    if report.stderr:
+        inner += f"<stderr_txt>\n{_harmless(report.stderr[-MOST_STDERR:])}\n</stderr_txt>\n"
+    if inner:
+        content += f"<![CDATA[\n{inner}]]>\n"
+    return block("stderr_out", content)
+
+
+def _harmless(text: str) -> str:
+    """Keep a text from ending the CDATA block or, for line readers, the element around it."""
+    plain = "".join(character for character in text if character in "\t\n" or character >= " ")
+    return plain.replace("]]>", "]]&gt;").replace("</stderr_out", "&lt;/stderr_out")
+
+
+def _output(output: OutputReport) -> str:
+    content = _leaves(
+        name=output.name,
+        nbytes=float(output.nbytes),
+        max_nbytes=float(output.max_nbytes),
+        md5_cksum=output.md5,
+        upload_url=output.upload_url,
+    )
+    if output.error:
+        content += f"<error_msg>{escape(output.error)}</error_msg>\n"
+    return block("file_info", content)
+
+
+def _sticky_file(held: StickyFile) -> str:
+    content = _leaves(name=held.name, nbytes=float(held.nbytes), status=held.status)
+    return block("file_info", content)
+
+
+def _app_version(version: AppVersion) -> str:
+    content = _leaves(
+        app_name=version.app_name,
+        version_num=version.version_num,
+        platform=version.platform,
+    )
+    if version.plan_class:
+        content += leaf("plan_class", version.plan_class)
+    content += _leaves(avg_ncpus=float(version.avg_ncpus), flops=float(version.flops))
+    if version.api_version:
+        content += leaf("api_version", version.api_version)
+    return block("app_version", content)
+
+
+def _other_result(held: HeldName) -> str:
+    content = _leaves(name=held.name, app_version=held.app_version)
+    if held.plan_class:
+        content += leaf("plan_class", held.plan_class)
+    return block("other_result", content)

@@ -1,0 +1,71 @@
+"""The file-upload exchange: its exact request lines and its loose reply [pure].
+
+The servers' parser is line based, so the order and the newlines of the head are fixed
+(PROTOCOL 3.2). After the line `<data>` come the bytes of the file and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from volunteer.wire.requests import CORE_VERSION
+from volunteer.wire.xml import decode, encode
+
+MOST_REPLY_BYTES = 8191
+_STATUS = re.compile(r"<status>\s*(-?\d+)")
+_SIZE = re.compile(r"<file_size>\s*(\d+)")
+_MESSAGE = re.compile(r"<message>(.*?)</message>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadReply:
+    """What an upload handler answered; `status` None when the answer has none."""
+
+    status: int | None
+    file_size: int = 0
+    message: str = ""
+
+
+def _versions() -> str:
+    major, minor, release = CORE_VERSION
+    return (
+        f"    <core_client_major_version>{major}</core_client_major_version>\n"
+        f"    <core_client_minor_version>{minor}</core_client_minor_version>\n"
+        f"    <core_client_release>{release}</core_client_release>\n"
+    )
+
+
+def size_query(name: str) -> bytes:
+    """Ask how many bytes of a file the server has."""
+    return encode(
+        f"<data_server_request>\n{_versions()}"
+        f"    <get_file_size>{name}</get_file_size>\n"
+        f"</data_server_request>\n"
+    )
+
+
+def upload_head(
+    *, name: str, grant: str, max_nbytes: int, nbytes: int, md5: str, offset: int
+) -> bytes:
+    """Write all that precedes the bytes of the file from `offset` on."""
+    # The full stop of the signature is followed by its end tag on the same line.
+    return encode(
+        f"<data_server_request>\n{_versions()}"
+        f"<file_upload>\n<file_info>\n<name>{name}</name>\n"
+        f"<xml_signature>\n{grant.strip()}</xml_signature>\n"
+        f"<max_nbytes>{max_nbytes}</max_nbytes>\n</file_info>\n"
+        f"<nbytes>{nbytes}</nbytes>\n<md5_cksum>{md5}</md5_cksum>\n"
+        f"<offset>{offset}</offset>\n<data>\n"
+    )
+
+
+def decode_upload_reply(body: bytes) -> UploadReply:
+    """Read a reply by searching, as BOINC's client does; any nonsense has status None."""
+    text = decode(body[:MOST_REPLY_BYTES])
+    status, size, message = _STATUS.search(text), _SIZE.search(text), _MESSAGE.search(text)
+    return UploadReply(
+        status=int(status.group(1)) if status else None,
+        file_size=int(size.group(1)) if size else 0,
+        message=message.group(1).strip() if message else "",
+    )

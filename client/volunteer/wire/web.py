@@ -1,0 +1,117 @@
+"""Web RPCs of the attach conversation and the master page [pure]."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from volunteer.wire.xml import BadXmlError, decode, parse
+
+_CHUNK = 255
+_SCHEDULER = re.compile(r"<scheduler>\s*(.*?)\s*</scheduler>")
+_LINK = re.compile(r"""(?:^|>)\s*<link rel="boinc_scheduler" href="([^"]+)""")
+_SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://")
+
+NO_SUCH_ACCOUNT = -136
+WRONG_PASSWORD = -206
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """What a project says of itself before anyone attaches."""
+
+    name: str = ""
+    master_url: str = ""
+    web_rpc_url_base: str = ""
+    uses_username: bool = False
+    account_creation_disabled: bool = False
+    is_account_manager: bool = False
+    min_passwd_length: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class AccountReply:
+    """The answer to a log-in or registration: a key, or an error number and sentence."""
+
+    key: str = ""
+    error_num: int = 0
+    error: str = ""
+
+
+def canonical_url(url: str) -> str:
+    """Spell a project's address as BOINC's client does.
+
+    >>> canonical_url("Example.ORG//science")
+    'http://example.org/science/'
+    """
+    text = url.strip()
+    if not _SCHEME.match(text):
+        text = "http://" + text
+    scheme, _, rest = text.partition("://")
+    host, slash, path = re.sub("/{2,}", "/", rest).partition("/")
+    return f"{scheme.lower()}://{host.lower()}{slash}{path}".rstrip("/") + "/"
+
+
+def folder_name(url: str) -> str:
+    """Name a project's folder after its address.
+
+    >>> folder_name("http://127.0.0.1:31580/proj/")
+    '127.0.0.1_31580_proj'
+    """
+    rest = canonical_url(url).partition("://")[2].rstrip("/")
+    return re.sub(r"[^A-Za-z0-9.-]", "_", rest)
+
+
+def password_hash(email: str, password: str) -> str:
+    """Hash a password as BOINC's clients do, so that it never travels itself."""
+    return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
+
+
+def web_rpc_url(base: str, name: str, **values: str) -> str:
+    """Write the address of a web RPC; every value is percent-encoded, full stops included."""
+    pairs = [f"{key}={quote(value, safe='').replace('.', '%2E')}" for key, value in values.items()]
+    return f"{base}{name}" + ("?" + "&".join(pairs) if pairs else "")
+
+
+def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
+    """Find the scheduler addresses in a master page by BOINC's rules (PROTOCOL 1.5).
+
+    The page is read in lines of at most 255 bytes. A link counts at the start of a line or right
+    after another tag. (BOINC's client also refuses blanks before a link; we are milder there.)
+    """
+    found: list[str] = []
+    for line in decode(page).splitlines():
+        for start in range(0, len(line), _CHUNK):
+            chunk = line[start : start + _CHUNK]
+            found += _SCHEDULER.findall(chunk) + _LINK.findall(chunk)
+    return tuple(dict.fromkeys(found))
+
+
+def decode_project_config(body: bytes) -> ProjectConfig:
+    """Read get_project_config.php; raises BadXmlError if it is something else."""
+    root = parse(decode(body), "project_config")
+    return ProjectConfig(
+        name=root.string("name"),
+        master_url=root.string("master_url"),
+        web_rpc_url_base=root.string("web_rpc_url_base"),
+        uses_username=root.flag("uses_username"),
+        account_creation_disabled=root.flag("account_creation_disabled")
+        or root.flag("client_account_creation_disabled"),
+        is_account_manager=root.flag("account_manager"),
+        min_passwd_length=root.integer("min_passwd_length", 6),
+    )
+
+
+def decode_account(body: bytes) -> AccountReply:
+    """Read the answer of lookup_account.php or create_account.php; raises BadXmlError."""
+    text = decode(body)
+    try:
+        root = parse(text, "account_out")
+    except BadXmlError:
+        error = parse(text, "error")
+        return AccountReply(
+            error_num=error.integer("error_num", -1), error=error.string("error_msg")
+        )
+    return AccountReply(key=root.string("authenticator"))

@@ -1,0 +1,344 @@
+"""The client as a process against a project in a thread: from attach to the last report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_project import ACCOUNT_KEY, EMAIL, PASSWORD, FakeProject, Work, sign
+
+CLIENT = Path(__file__).resolve().parents[3] / "client"
+FAST = ("--backoff-scale", "0.002", "--poll", "0")
+
+
+def volunteer(
+    folder: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(CLIENT), *arguments, "--dir", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=40,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def begin(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(CLIENT), *arguments, "--dir", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_until(check: object, seconds: float = 20.0) -> None:
+    assert callable(check)
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, project: FakeProject) -> Path:
+    done = volunteer(tmp_path, "attach", project.url, "--key", ACCOUNT_KEY)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def field(report: str, name: str) -> str:
+    found = re.search(f"<{name}>(.*?)</{name}>", report, re.DOTALL)
+    assert found, f"{name} is not in {report}"
+    return found.group(1)
+
+
+def test_a_volunteer_attaches_with_email_and_password_and_a_result_is_computed(
+    tmp_path: Path, project: FakeProject
+) -> None:
+    project.offers = [Work("wu", "upper")]
+    url = project.url.rstrip("/")
+    attached = volunteer(tmp_path, "attach", url, "--email", EMAIL.upper(), "--password", PASSWORD)
+    assert attached.returncode == 0, attached.stderr
+    assert attached.stdout == f"attached to {project.url}\n"
+
+    ran = volunteer(tmp_path, "run", "--once", *FAST)
+
+    assert ran.returncode == 0, ran.stderr
+    assert project.uploads == {"wu_0_r0": b"SOME TEXT\n"}
+    report = project.reported["wu_0"]
+    assert (field(report, "state"), field(report, "exit_status")) == ("5", "0")
+    assert "mode upper" in report
+    assert field(report, "md5_cksum") == hashlib.md5(b"SOME TEXT\n").hexdigest()
+    told = [line.partition(" ")[2] for line in ran.stdout.splitlines()]
+    assert told[0] == "got 1 result"
+    assert "wu_0 running" in told
+    assert told[-2:] == ["wu_0 uploaded", "wu_0 reported"]
+    assert re.match(r"\d\d:\d\d:\d\d got", ran.stdout)
+    assert not list((tmp_path / "slots").glob("*"))
+
+
+def test_request_numbers_begin_again_with_the_host_number(
+    folder: Path, project: FakeProject
+) -> None:
+    project.offers = [Work("wu", "upper")]
+    volunteer(folder, "run", "--once", *FAST)
+    volunteer(folder, "run", "--once", *FAST)
+    numbers = [(field(r, "hostid"), field(r, "rpc_seqno")) for r in project.requests]
+    assert numbers == [("0", "0"), ("42", "0"), ("42", "1")]
+
+
+def test_app_and_key_are_echoed_while_a_result_is_held(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "upper"), Work("slow", "sleep 600")]
+    running = begin(folder, "run", "--slots", "2", *FAST)
+    try:
+        wait_until(lambda: "wu_0" in project.reported)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        out, _ = running.communicate(timeout=20)
+    request = next(r for r in project.requests if "<result>" in r)
+    assert field(request, "other_results").split() == [
+        "<other_result>",
+        "<name>slow_0</name>",
+        "<app_version>0</app_version>",
+        "</other_result>",
+    ]
+    assert field(field(request, "app_versions"), "app_name") == "worker"
+    assert field(request, "code_sign_key").strip().startswith("1024")
+    assert running.returncode == 0
+    assert "stopping; unfinished results go on next time" in out
+
+
+@pytest.mark.parametrize(
+    ("work", "state", "exit_status", "words"),
+    [
+        (Work("wu", "lab"), "5", "0", "mode lab"),
+        (Work("wu", "upper", copy=False), "5", "0", "mode upper"),
+        (Work("wu", "fail"), "3", "3", "process exited with code 3 (0x3, -253)"),
+        (Work("wu", "crash"), "3", "11", "process got signal 11"),
+        (Work("wu", "nothing"), "3", "0", "-161 (not found)"),
+        (Work("wu", "nothing", ref_extra="<optional/>"), "5", "0", "mode nothing"),
+        (Work("wu", "large"), "3", "0", "-131 (file size too big)"),
+        (Work("wu", "large", max_nbytes=300_000), "5", "0", "mode large"),
+        (Work("wu", "once"), "5", "0", "mode once"),
+        (Work("wu", "later"), "5", "0", "mode later"),
+        (Work("wu", "upper", deadline=1.0), "6", "200", "not started by deadline"),
+        (
+            Work("wu", "large", workunit_extra="<rsc_fpops_bound>1</rsc_fpops_bound>"),
+            "3",
+            "0",
+            "-131",
+        ),
+    ],
+    ids=lambda value: value.command if isinstance(value, Work) else str(value),
+)
+def test_how_each_kind_of_end_is_reported(
+    folder: Path, project: FakeProject, work: Work, state: str, exit_status: str, words: str
+) -> None:
+    project.offers = [work]
+    ran = volunteer(folder, "run", "--once", *FAST)
+    assert ran.returncode == 0, ran.stderr
+    report = project.reported["wu_0"]
+    assert (field(report, "state"), field(report, "exit_status")) == (state, exit_status)
+    assert words in report
+
+
+def test_arguments_are_split_like_a_shell_does(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "args 'one two' three")]
+    volunteer(folder, "run", "--once", *FAST)
+    assert project.uploads["wu_0_r0"] == b"args|one two|three|"
+
+
+def test_a_program_with_a_wrong_signature_never_runs(folder: Path, project: FakeProject) -> None:
+    project.signature = sign(b"another program")
+    project.offers = [Work("wu", "upper")]
+    ran = volunteer(folder, "run", "--once", *FAST)
+    report = project.reported["wu_0"]
+    assert (field(report, "state"), field(report, "exit_status")) == ("1", "-186")
+    assert "-120 (RSA key check failed for file)" in report
+    assert "running" not in ran.stdout
+    assert not project.uploads
+
+
+def test_a_wrong_input_fails_the_result(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "upper")]
+    project.fail = lambda path, _: (200, b"more text\n") if path.endswith("wu_in") else None
+    volunteer(folder, "run", "--once", *FAST)
+    report = project.reported["wu_0"]
+    assert field(report, "exit_status") == "-186"
+    assert "-119 (md5 checksum failed for file)" in report
+
+
+def test_stderr_cannot_break_out_of_the_report(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "fail")]
+    volunteer(folder, "run", "--once", *FAST)
+    assert project.reported["wu_0"].count("]]>") == 1
+    assert project.reported["wu_0"].count("</stderr_out>") == 1
+
+
+def test_a_client_killed_without_warning_loses_nothing_and_leaves_nobody_behind(
+    folder: Path, project: FakeProject
+) -> None:
+    project.offers = [Work("wu", "sleep 3")]
+    running = begin(folder, "run", "--once", *FAST)
+    wait_until(lambda: '"pid":' in (folder / "state.json").read_text())
+    status = json.loads(volunteer(folder, "status", "--json").stdout)
+    (result,) = status["projects"][0]["results"]
+    running.kill()
+    running.wait()
+    assert status["running"] is True
+    assert Path(f"/proc/{result['pid']}").exists(), "the orphan should still be there"
+
+    again = volunteer(folder, "run", "--once", *FAST)
+
+    assert again.returncode == 0, again.stderr
+    assert "wu_0 running again" in again.stdout
+    assert not Path(f"/proc/{result['pid']}/cwd").exists()
+    assert field(project.reported["wu_0"], "state") == "5"
+    assert project.uploads["wu_0_r0"] == b"slept\n"
+
+
+def test_what_is_not_acknowledged_is_reported_again(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "upper")]
+    project.keeps_acks = True
+    running = begin(folder, "run", *FAST)
+    try:
+        wait_until(
+            lambda: sum("<name>wu_0</name>" in r and "<result>" in r for r in project.requests) > 1
+        )
+    finally:
+        running.kill()
+        running.communicate()
+    project.keeps_acks = False
+    ran = volunteer(folder, "run", "--once", *FAST)
+    assert ran.returncode == 0
+    assert "wu_0 reported" in ran.stdout
+    assert len(project.uploads) == 1
+
+
+def test_an_upload_that_broke_off_goes_on_where_it_was(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "large", max_nbytes=300_000)]
+    broken: list[bytes] = []
+
+    def break_once(path: str, body: bytes) -> tuple[int, bytes] | None:
+        if path.endswith("file_upload_handler") and b"<data>" in body and not broken:
+            broken.append(body)
+            project.uploads["wu_0_r0"] = body.partition(b"<data>\n")[2][:1000]
+            return 500, b""
+        return None
+
+    project.fail = break_once
+    ran = volunteer(folder, "run", "--once", *FAST)
+    assert ran.returncode == 0, ran.stderr
+    assert broken
+    assert b"<offset>1000</offset>" in project.upload_requests[-1]
+    assert project.uploads["wu_0_r0"] == bytes(300_000)
+
+
+def test_an_upload_refused_for_good_is_reported_as_such(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "upper")]
+    refusal = b"<data_server_reply><status>-1</status><message>no</message></data_server_reply>"
+    project.fail = lambda path, _: (200, refusal) if "upload" in path else None
+    volunteer(folder, "run", "--once", *FAST)
+    report = project.reported["wu_0"]
+    assert (field(report, "state"), field(report, "exit_status")) == ("7", "-187")
+
+
+def test_a_result_that_the_project_aborts_is_stopped(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "sleep 600")]
+    running = begin(folder, "run", *FAST)
+    try:
+        wait_until(lambda: '"pid":' in (folder / "state.json").read_text())
+        project.extra = "<result_abort><name>wu_0</name></result_abort>"
+        volunteer(folder, "update")
+        wait_until(lambda: "wu_0" in project.reported)
+    finally:
+        running.terminate()
+        running.communicate()
+    report = project.reported["wu_0"]
+    assert (field(report, "state"), field(report, "exit_status")) == ("6", "202")
+    assert "aborted by project - no longer usable" in report
+
+
+def test_a_dishonest_client_alters_one_byte_of_one_result(
+    folder: Path, project: FakeProject
+) -> None:
+    project.offers = [
+        Work("a", "lab", content=b"count 17\n"),
+        Work("b", "lab", content=b"count 17\n"),
+    ]
+    ran = volunteer(folder, "run", "--once", "--slots", "1", *FAST, VOLUNTEER_FALSIFY="1")
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(project.uploads.values()) == [b"COUNT 17\n", b"COUNT 18\n"]
+
+
+def test_two_runs_in_one_folder_are_refused(folder: Path, project: FakeProject) -> None:
+    running = begin(folder, "run", *FAST)
+    try:
+        wait_until(lambda: project.requests)
+        second = volunteer(folder, "run", "--once")
+    finally:
+        running.terminate()
+        running.communicate()
+    assert second.returncode == 5
+    assert "already" in second.stderr
+    assert "Hint:" in second.stderr
+
+
+def test_detaching_stops_the_work_and_keeps_nothing(folder: Path, project: FakeProject) -> None:
+    project.offers = [Work("wu", "sleep 600")]
+    running = begin(folder, "run", *FAST)
+    try:
+        wait_until(lambda: '"pid":' in (folder / "state.json").read_text())
+        assert volunteer(folder, "detach", project.url).returncode == 0
+        wait_until(lambda: ACCOUNT_KEY not in (folder / "state.json").read_text())
+        wait_until(lambda: not list((folder / "projects").glob("*")))
+    finally:
+        running.terminate()
+        out, _ = running.communicate()
+    assert f"detached from {project.url}" in out
+    assert json.loads(volunteer(folder, "status", "--json").stdout)["projects"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("run", "--once"), 6, "Not attached"),
+        (("detach", "http://nowhere.example/"), 6, "attached are none"),
+        (("attach", "http://127.0.0.1:9/", "--key", "k"), 3, "check the address"),
+        (("attach", "http://127.0.0.1:9/"), 2, "give --email"),
+        (("run", "--slots", "0"), 2, "less than 1"),
+        (("dance",), 2, "invalid choice"),
+    ],
+)
+def test_mistakes_are_answered_with_a_sentence_and_a_code(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    done = volunteer(tmp_path, *arguments)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_password_is_refused(tmp_path: Path, project: FakeProject) -> None:
+    done = volunteer(tmp_path, "attach", project.url, "--email", EMAIL, "--password", "wrong")
+    assert done.returncode == 4
+    assert "bad password (-206)" in done.stderr
+
+
+def test_a_project_that_does_not_answer_ends_a_single_run(
+    folder: Path, project: FakeProject
+) -> None:
+    project.fail = lambda path, _: (500, b"") if path.endswith("cgi") else None
+    done = volunteer(folder, "run", "--once", *FAST)
+    assert done.returncode == 3
+    assert "does not answer" in done.stderr
