@@ -1,0 +1,1 @@
+"""What staff says to the server from a shell: a face of its own."""

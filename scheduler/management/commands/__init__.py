@@ -1,0 +1,1 @@
+"""One command per module, named as it is typed."""

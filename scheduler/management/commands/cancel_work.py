@@ -1,0 +1,81 @@
+"""Cancel, hold back or release workunits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.operations import cancel
+from scheduler.queries.accounts import find_account_by_email
+
+
+class Command(Conversation):
+    """``cancel_work [NAME...] [--id ID...] [--batch BATCH] [--hold | --release]``."""
+
+    help = "Cancel workunits by name, id or batch; or hold them back, or release them."
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        cancel.WorkunitsNotFound,
+        cancel.AmbiguousBatch,
+        cancel.NothingNamed,
+    )
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask which workunits, and what shall become of them."""
+        parser.add_argument("names", metavar="NAME", nargs="*")
+        parser.add_argument("--id", dest="ids", metavar="ID", type=int, nargs="+", default=[])
+        parser.add_argument("--batch", help="all workunits of a batch")
+        parser.add_argument("--submitter", metavar="EMAIL", help="whose batch it is")
+        parser.add_argument("--reason", default="", help="kept with the cancelled workunits")
+        instead = parser.add_mutually_exclusive_group()
+        instead.add_argument("--hold", action="store_true", help="hold back instead of cancelling")
+        instead.add_argument("--release", action="store_true", help="release what is held back")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Make the one change that is asked for."""
+        named: dict[str, Any] = {
+            "names": options["names"],
+            "ids": options["ids"],
+            "batch": options["batch"],
+            "submitter": self._submitter(options["submitter"]),
+            "now": timezone.now(),
+        }
+        if options["hold"]:
+            done, verb = cancel.hold(**named), "Held back"
+        elif options["release"]:
+            done, verb = cancel.release(**named), "Released"
+        else:
+            done = cancel.cancel(**named, reason=options["reason"])
+            verb = "Asked to cancel"
+        others = [
+            f"{count} {said}"
+            for count, said in (
+                (done.already, "were so already"),
+                (done.finished, "are finished"),
+                (done.impossible, "wait for others"),
+            )
+            if count
+        ]
+        rest = f"; of the others {', '.join(others)}" if others else ""
+        return Answer(
+            f"{verb}: {plural(done.changed, 'workunit')}{rest}.",
+            {
+                "changed": done.changed,
+                "already": done.already,
+                "finished": done.finished,
+                "impossible": done.impossible,
+            },
+        )
+
+    @staticmethod
+    def _submitter(email: str | None) -> Any:  # noqa: ANN401
+        if email is None:
+            return None
+        account = find_account_by_email(email)
+        if account is None:
+            msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
+            raise CommandError(msg)
+        return account

@@ -1,0 +1,51 @@
+"""Create a volunteer's or a submitter's account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from getpass import getpass
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation
+from scheduler.operations import accounts
+
+
+class Command(Conversation):
+    """``create_account EMAIL [--name NAME] [--password PASSWORD] [--staff]``."""
+
+    help = "Create an account and say its key; the same again says the same key."
+    refusals: ClassVar[tuple[type[Exception], ...]] = (accounts.AccountRefused,)
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask for the address, the name and the password."""
+        parser.add_argument("email")
+        parser.add_argument("--name", help="as others see it (default: the address up to its @)")
+        parser.add_argument("--password", help="asked for if it is not given")
+        parser.add_argument("--staff", action="store_true", help="with every right in the admin")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Create the account, or find the one that exists with this very password."""
+        email = options["email"]
+        name = options["name"] or email.partition("@")[0]
+        password = options["password"]
+        if password is None:
+            password = getpass(f"Password for {email}: ")
+        now = timezone.now()
+        if options["staff"]:
+            accounts.create_staff(email=email, password=password, name=name, now=now)
+        digest = accounts.password_digest(email=email.strip(), password=password)
+        made = accounts.create_account(email=email, passwd_hash=digest, name=name, now=now)
+        created = made.created or options["staff"]
+        verb = "Created" if created else "Found"
+        return Answer(
+            f"{verb} account {made.account.pk} of {made.account.email}; its key is {made.key}.",
+            {
+                "account_id": made.account.pk,
+                "email": made.account.email,
+                "key": made.key,
+                "created": created,
+            },
+        )

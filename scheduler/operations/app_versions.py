@@ -1,0 +1,228 @@
+"""Publish versions of science apps: hash, sign, name and put their files in place [operations].
+
+Theory of operation.  A version is known to clients by four facts (app, platform, number, plan
+class) and never changes once they know it (PROTOCOL trap 5); its files' names contain the version
+and the hash (trap 4).  Publishing the same again changes nothing; publishing something else under
+known facts is refused.  Signatures are made here, or come beside the files when the private key
+is kept elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+
+from django.db import transaction
+
+from scheduler import signing, storage
+from scheduler.models import App, AppVersion, AppVersionFile, Platform
+from scheduler.operations import files as file_rows
+from scheduler.policy.packaging import (
+    KNOWN_PLATFORMS,
+    BadPackage,
+    Package,
+    PackedFile,
+    unpack,
+)
+from scheduler.policy.submission import NAME_PATTERN
+
+__all__ = [
+    "BadPackage",
+    "BadSignature",
+    "Published",
+    "UnknownApp",
+    "UnknownPlatform",
+    "VersionExists",
+    "publish",
+]
+
+_MAX_APP_NAME = 60
+
+
+class UnknownApp(LookupError):
+    """There is no such app. Hint: create it while publishing."""
+
+
+class UnknownPlatform(LookupError):
+    """BOINC's clients know no such platform. Hint: the message names a near miss."""
+
+
+class VersionExists(ValueError):
+    """Clients may have this version with other files. Hint: bump version_num."""
+
+
+class BadSignature(ValueError):
+    """A signature beside a file is not the project's. Hint: sign the file anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The version, and whether this call made it; `file_names` are physical names."""
+
+    version: AppVersion
+    file_names: tuple[str, ...]
+    created: bool
+
+
+def publish(
+    *,
+    app: str,
+    version_num: int,
+    platform: str,
+    plan_class: str = "",
+    files: Mapping[str, bytes],
+    main_program: str | None = None,
+    executables: Collection[str] = (),
+    create_app: bool = False,
+    create_platform: bool = False,
+    now: datetime,
+) -> Published:
+    """Publish one version of an app for one platform, from its files by relative name.
+
+    Refuses: what is no package (`BadPackage`: no main program, names that leave the folder);
+    an unknown app, unless `create_app` (`UnknownApp`); a platform that BOINC's clients do not know,
+    unless `create_platform` (`UnknownPlatform`); other files under a known version
+    (`VersionExists`); a signature that does not verify (`BadSignature`).
+    """
+    package = unpack(files, main_program=main_program, executables=executables)
+    if version_num <= 0:
+        msg = f"version_num is {version_num}. Hint: give a positive number; 123 is shown as 1.23."
+        raise BadPackage(msg)
+    with _staged(package) as staged:
+        signatures = [
+            _signature(file, item.digest.md5)
+            for file, item in zip(package.files, staged, strict=True)
+        ]
+        with transaction.atomic():
+            version, created = AppVersion.objects.get_or_create(
+                app=_app(app, create=create_app, now=now),
+                platform=_platform(platform, create=create_platform),
+                version_num=version_num,
+                plan_class=plan_class,
+                defaults=_facts(package) | {"created_at": now},
+            )
+            if created:
+                names = _attach(version, package, staged, signatures, now)
+            else:
+                names = _same_or_refused(version, package, staged)
+    return Published(version, names, created)
+
+
+@contextmanager
+def _staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
+    staged: list[storage.Staged] = []
+    try:
+        staged.extend(storage.stage_bytes(file.content) for file in package.files)
+        yield staged
+    finally:
+        for left_over in staged:
+            storage.discard(left_over)
+
+
+def _signature(file: PackedFile, md5: str) -> str:
+    if file.signature is None:
+        return signing.sign_digest(md5)
+    if not signing.verify(md5, file.signature, signing.code_sign_key_text()):
+        msg = f"The signature beside {file.name} is not the project's. Hint: sign it anew."
+        raise BadSignature(msg)
+    return file.signature
+
+
+def _app(name: str, *, create: bool, now: datetime) -> App:
+    if create:
+        if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
+            msg = (
+                f"{name[:80]!r} is not a name for an app. "
+                f"Hint: use 1 to {_MAX_APP_NAME} letters, digits, dots, dashes and underscores."
+            )
+            raise UnknownApp(msg)
+        defaults = {"user_friendly_name": name, "created_at": now}
+        return App.objects.get_or_create(name=name, defaults=defaults)[0]
+    if found := App.objects.filter(name=name).first():
+        return found
+    near = get_close_matches(name, App.objects.values_list("name", flat=True), n=1)
+    meant = f"did you mean {near[0]!r}?" if near else "create it while publishing."
+    msg = f"There is no app {name!r}. Hint: {meant}"
+    raise UnknownApp(msg)
+
+
+def _platform(name: str, *, create: bool) -> Platform:
+    if found := Platform.objects.filter(name=name).first():
+        return found
+    if name not in KNOWN_PLATFORMS and not create:
+        near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
+        meant = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
+        msg = f"BOINC's clients know no platform {name!r}. Hint: {meant}"
+        raise UnknownPlatform(msg)
+    return Platform.objects.get_or_create(name=name)[0]
+
+
+def _facts(package: Package) -> dict[str, object]:
+    """The columns that ``version.xml`` may fill."""
+    facts: dict[str, object] = {"beta": "beta" in package.facts}
+    for tag, column in (("api_version", "api_version"), ("file_prefix", "file_prefix")):
+        if value := package.facts.get(tag):
+            facts[column] = value
+    return facts
+
+
+def _attach(
+    version: AppVersion,
+    package: Package,
+    staged: Sequence[storage.Staged],
+    signatures: Sequence[str],
+    now: datetime,
+) -> tuple[str, ...]:
+    wanted = {
+        item.digest.sha256: file_rows.Wanted(item, _versioned(file.name, version.version_num))
+        for file, item in zip(package.files, staged, strict=True)
+    }
+    kept, _ = file_rows.keep(wanted, now=now)
+    rows = [kept[item.digest.sha256] for item in staged]
+    AppVersionFile.objects.bulk_create(
+        AppVersionFile(
+            app_version=version,
+            file_id=row.id,
+            position=position,
+            open_name=file.open_name,
+            main_program=file.main_program,
+            executable=file.executable,
+            copy_file=file.copy_file,
+            signature=signature,
+        )
+        for position, (file, row, signature) in enumerate(
+            zip(package.files, rows, signatures, strict=True)
+        )
+    )
+    return tuple(row.name for row in rows)
+
+
+def _versioned(name: str, version_num: int) -> str:
+    """The version goes into the physical name, before the suffix.
+
+    >>> _versioned("bin/sieve.exe", 12)
+    'sieve_12.exe'
+    """
+    stem, dot, suffix = name.rpartition("/")[2].rpartition(".")
+    return f"{stem}_{version_num}.{suffix}" if dot and stem else f"{suffix}_{version_num}"
+
+
+def _same_or_refused(
+    version: AppVersion, package: Package, staged: Sequence[storage.Staged]
+) -> tuple[str, ...]:
+    known = list(version.files.select_related("file").order_by("position"))
+    has = [(f.open_name, f.main_program, f.executable, f.copy_file, f.file.sha256) for f in known]
+    wants = [
+        (f.open_name, f.main_program, f.executable, f.copy_file, item.digest.sha256)
+        for f, item in zip(package.files, staged, strict=True)
+    ]
+    if has != wants:
+        msg = (
+            f"{version} exists with other files, and clients that have it never fetch it again. "
+            f"Hint: bump version_num, to {version.version_num + 1} for instance."
+        )
+        raise VersionExists(msg)
+    return tuple(f.file.name for f in known)

@@ -1,0 +1,202 @@
+"""What a folder of files is, as one version of an app [pure].
+
+A package is a mapping of relative names to contents.  ``version.xml`` in it follows BOINC's
+``update_versions`` (PROTOCOL 7.5); without one there is a single file, or a main program is named.
+Files beside it that are called ``<name>.sig`` are signatures made elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lxml import etree
+
+VERSION_XML = "version.xml"
+SIGNATURE_SUFFIX = ".sig"
+
+#: BOINC's names for the computers that its clients run on.
+KNOWN_PLATFORMS = (
+    "x86_64-pc-linux-gnu",
+    "i686-pc-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "arm-unknown-linux-gnueabihf",
+    "riscv64-unknown-linux-gnu",
+    "powerpc64le-unknown-linux-gnu",
+    "windows_x86_64",
+    "windows_intelx86",
+    "windows_arm64",
+    "x86_64-apple-darwin",
+    "arm64-apple-darwin",
+    "i686-apple-darwin",
+    "aarch64-android-linux-gnu",
+    "arm-android-linux-gnu",
+    "x86_64-pc-freebsd__generic",
+)
+
+_PART = re.compile(r"[^/\\\x00-\x1f\x7f<>&%:]{1,200}")
+_FLAGS = {"main_program", "copy_file", "executable"}
+
+
+class BadPackage(ValueError):
+    """A package cannot be an app version. Hint: the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """One file of a package: its name there, the name the program opens, and its part."""
+
+    name: str
+    open_name: str
+    content: bytes
+    main_program: bool = False
+    executable: bool = False
+    copy_file: bool = False
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """The files of a version, main program first, and what ``version.xml`` says beside."""
+
+    files: tuple[PackedFile, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def unpack(
+    files: Mapping[str, bytes],
+    *,
+    main_program: str | None = None,
+    executables: Collection[str] = (),
+) -> Package:
+    """Read a package; raises `BadPackage`.
+
+    `executables` names further files that the program starts; the main program always is one.
+    """
+    for name in files:
+        check_relative(name)
+    if VERSION_XML in files:
+        return _by_description(files, main_program, executables)
+    signed = {n for n in files if n.removesuffix(SIGNATURE_SUFFIX) in files.keys() - {n}}
+    names = sorted(files.keys() - signed)
+    main = _main_program(names, main_program)
+    return Package(
+        tuple(
+            PackedFile(
+                name=name,
+                open_name="" if name == main else name,
+                content=files[name],
+                main_program=name == main,
+                executable=name == main or name in executables,
+                signature=_signature(files, name),
+            )
+            for name in sorted(names, key=lambda name: (name != main, name))
+        )
+    )
+
+
+def check_relative(name: str) -> None:
+    """Raise `BadPackage` unless a name stays inside its folder on every system."""
+    parts = name.split("/")
+    if any(part in {".", ".."} or not _PART.fullmatch(part) for part in parts):
+        msg = (
+            f"{name[:80]!r} is not a name for a file of an app version. "
+            "Hint: use relative names without .. and without < > & % : and backslashes."
+        )
+        raise BadPackage(msg)
+
+
+def _main_program(names: list[str], wanted: str | None) -> str:
+    if not names:
+        msg = "The package has no files. Hint: give a file, a folder or an archive with a program."
+        raise BadPackage(msg)
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        msg = (
+            f"The package has {len(names)} files and no version.xml. Hint: name the one to start "
+            f"as the main program: {', '.join(names[:10])}."
+        )
+        raise BadPackage(msg)
+    if wanted not in names:
+        msg = (
+            f"The main program {wanted!r} is not in the package. "
+            f"Hint: it has {', '.join(names[:10])}."
+        )
+        raise BadPackage(msg)
+    return wanted
+
+
+def _signature(files: Mapping[str, bytes], name: str) -> str | None:
+    text = files.get(name + SIGNATURE_SUFFIX)
+    return None if text is None else text.decode("ascii", "replace").strip() + "\n"
+
+
+def _by_description(
+    files: Mapping[str, bytes], main_program: str | None, executables: Collection[str]
+) -> Package:
+    root = _parse(files[VERSION_XML])
+    listed = [_described(element, files, executables) for element in root.iterfind("file")]
+    mains = [file for file in listed if file.main_program]
+    if main_program is not None and [file.name for file in mains] != [main_program]:
+        msg = (
+            f"version.xml does not name {main_program!r} as its main program. "
+            "Hint: name it there, or nowhere else."
+        )
+        raise BadPackage(msg)
+    if len(mains) != 1:
+        msg = (
+            f"version.xml names {len(mains)} main programs. "
+            "Hint: put <main_program/> into exactly one <file>."
+        )
+        raise BadPackage(msg)
+    names = [file.name for file in listed]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        msg = f"version.xml lists {', '.join(repeated)} more than once. Hint: list each file once."
+        raise BadPackage(msg)
+    facts = {
+        element.tag: (element.text or "").strip()
+        for element in root
+        if isinstance(element.tag, str) and element.tag != "file"
+    }
+    return Package(tuple(sorted(listed, key=lambda file: not file.main_program)), facts)
+
+
+def _parse(text: bytes) -> etree._Element:
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    try:
+        root = etree.fromstring(text, parser)
+    except etree.XMLSyntaxError as error:
+        msg = f"version.xml cannot be read: {error}. Hint: correct it there."
+        raise BadPackage(msg) from error
+    if root.tag != "version":
+        msg = f"version.xml begins with <{root.tag}>. Hint: its outermost element is <version>."
+        raise BadPackage(msg)
+    return root
+
+
+def _described(
+    element: etree._Element, files: Mapping[str, bytes], executables: Collection[str]
+) -> PackedFile:
+    name = (element.findtext("physical_name") or "").strip()
+    if name not in files:
+        msg = (
+            f"version.xml lists {name!r}, which is not in the package. "
+            "Hint: <physical_name> is the file's name in the folder."
+        )
+        raise BadPackage(msg)
+    open_name = (element.findtext("logical_name") or "").strip()
+    if open_name:
+        check_relative(open_name)
+    flags = {flag for flag in _FLAGS if element.find(flag) is not None}
+    main = "main_program" in flags
+    return PackedFile(
+        name=name,
+        open_name=open_name or ("" if main else name),
+        content=files[name],
+        main_program=main,
+        executable=main or "executable" in flags or name in executables,
+        copy_file="copy_file" in flags,
+        signature=_signature(files, name),
+    )
