@@ -1,0 +1,1 @@
+"""The wiring: settings, addresses, servers; imports everyone, imported by no one."""

@@ -1,0 +1,139 @@
+"""Typed readers of environment variables; nonsense is refused with a sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off"})
+
+#: libpq's words for what Django names by keys of its own.
+DJANGO_KEYS = {
+    "dbname": "NAME",
+    "user": "USER",
+    "password": "PASSWORD",
+    "host": "HOST",
+    "port": "PORT",
+}
+
+
+class BadSetting(Exception):  # noqa: N818 - reads as a sentence where it is caught
+    """An environment variable whose value cannot be used; says which, and what is accepted."""
+
+    def __init__(self, name: str, value: str, accepted: str) -> None:
+        super().__init__(f"{name}={value!r} cannot be used: expected {accepted}.")
+
+
+def text(name: str, default: str) -> str:
+    """Read a text; blank and unset both mean the default."""
+    return os.environ.get(name, "").strip() or default
+
+
+def boolean(name: str, *, default: bool) -> bool:
+    """Read a switch, spelled in one of the usual ways in any case."""
+    value = text(name, "")
+    if not value:
+        return default
+    if value.lower() in TRUE:
+        return True
+    if value.lower() in FALSE:
+        return False
+    raise BadSetting(name, value, "true or false (also yes/no, on/off, 1/0)")
+
+
+def integer(name: str, default: int, *, at_least: int = 0, at_most: int = 2**31 - 1) -> int:
+    """Read a whole number between two bounds, both included."""
+    value = text(name, str(default))
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", value) or not at_least <= int(value) <= at_most:
+        raise BadSetting(name, value, f"a whole number from {at_least} to {at_most}")
+    return int(value)
+
+
+def choice(name: str, default: str, *, among: Collection[str]) -> str:
+    """Read one of a few words."""
+    value = text(name, default)
+    if value not in among:
+        raise BadSetting(name, value, " or ".join(sorted(among)))
+    return value
+
+
+def words(name: str, default: list[str]) -> list[str]:
+    """Read a list of words separated by commas."""
+    return [word.strip() for word in text(name, "").split(",") if word.strip()] or default
+
+
+def folder(name: str, default: Path) -> Path:
+    """Read a folder as an absolute path; it need not exist, but must not be a file."""
+    path = Path(text(name, str(default))).expanduser().resolve()
+    if path.exists() and not path.is_dir():
+        raise BadSetting(name, str(path), "a folder, and this is a file")
+    return path
+
+
+def web_url(name: str, default: str) -> str:
+    """Read an http(s) address without query; the reply ends with exactly one slash."""
+    value = text(name, default)
+    accepted = "an address such as http://example.org/ or https://example.org/project/"
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket left open
+        usable = False
+    if not usable or parts.query or parts.fragment or re.search(r"[\s\"'<>&]", value):
+        raise BadSetting(name, value, accepted)
+    return value.rstrip("/") + "/"
+
+
+def broker_url(name: str, default: str) -> str:
+    """Read the address of a message broker that Celery knows."""
+    value = text(name, default)
+    schemes = ("redis", "rediss", "redis+socket", "amqp", "amqps", "pyamqp", "memory", "sentinel")
+    if value.partition("://")[0] not in schemes or "://" not in value:
+        raise BadSetting(name, without_password(value), "redis://host:6379/0 or amqp://host//")
+    return value
+
+
+def database_url(name: str) -> dict[str, Any] | None:
+    """Read a PostgreSQL address as Django's settings of a database; None when it is unset.
+
+    libpq's own parser reads it, so every spelling that psql takes is taken: percent escapes, a
+    socket folder as ``?host=/run/postgresql``, ``sslmode`` and the other options.
+    """
+    value = text(name, "")
+    if not value:
+        return None
+    accepted = "an address such as postgresql://user:password@host:5432/name"
+    if not value.startswith(("postgresql://", "postgres://")):
+        raise BadSetting(name, without_password(value), accepted)
+    try:
+        found = conninfo_to_dict(value)
+    except ProgrammingError as error:
+        reason = f"{accepted} ({without_password(str(error).strip())})"
+        raise BadSetting(name, without_password(value), reason) from None
+    if not found.get("dbname"):
+        raise BadSetting(name, without_password(value), f"the name of a database, as in {accepted}")
+    settings: dict[str, Any] = {
+        ours: str(found.pop(theirs)) for theirs, ours in DJANGO_KEYS.items() if theirs in found
+    }
+    settings["OPTIONS"] = found
+    return settings
+
+
+def without_password(url: str) -> str:
+    """Hide what stands between the user's name and the host.
+
+    >>> without_password("postgresql://ada:secret@host/x")
+    'postgresql://ada:***@host/x'
+    """
+    hidden = re.sub(r"(://[^:/@]*:)[^/]*@", r"\1***@", url)
+    return re.sub(r"(password=)[^&\s\"]*", r"\1***", hidden)

@@ -1,0 +1,69 @@
+"""How log records look: columns for people, JSON lines for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+#: What every record has; whatever else it carries came as `extra`, and is a field.
+STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+HIDDEN = STANDARD | {"request", "server_time", "status_code"}
+
+
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what the record was given as `extra`."""
+    return {name: value for name, value in vars(record).items() if name not in HIDDEN}
+
+
+class Columns(logging.Formatter):
+    """Time (UTC), level, logger and event in columns, then the fields as name=value."""
+
+    converter = time.gmtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = self.formatTime(record, "%H:%M:%S")
+        line = f"{at} {record.levelname:<7} {record.name:<22} {record.getMessage()}"
+        for name, value in fields(record).items():
+            line += f" {name}={value}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: at, level, logger, event, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds")
+        entry = {
+            "at": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **fields(record),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str, ensure_ascii=False)
+
+
+def configuration(form: str, *, level: str) -> dict[str, Any]:
+    """Return Django's LOGGING for `form`, which is text or json."""
+    formatter = JsonLines if form == "json" else Columns
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": {"()": formatter}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            # The web server's own line says as much, and a volunteer's mistake is no warning.
+            "django.request": {"level": "ERROR"},
+            "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+            "psycopg.pool": {"level": "ERROR"},
+            "httpx": {"level": "WARNING"},
+        },
+    }

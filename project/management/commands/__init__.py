@@ -1,0 +1,1 @@
+"""Commands of the wiring: the embedded PostgreSQL."""

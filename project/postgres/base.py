@@ -1,0 +1,60 @@
+"""The engine itself: Django's own, with a server behind it and a sentence for what fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.db import NotSupportedError
+from django.db.backends.postgresql import base, creation, features
+from psycopg import OperationalError
+
+from project.embedded_postgres import EmbeddedPostgres
+
+
+class DatabaseFeatures(features.DatabaseFeatures):
+    """What may be relied on; statements here need MERGE and NULLS NOT DISTINCT."""
+
+    minimum_database_version = (15,)
+
+
+class DatabaseCreation(creation.DatabaseCreation):
+    """Makes and drops the databases of tests."""
+
+    def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
+        """Drop a test database even if a process of a story still holds a connection to it."""
+        del verbosity
+        with self._nodb_cursor() as cursor:
+            name = self.connection.ops.quote_name(test_database_name)
+            cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Django's connection; with EMBEDDED in its settings, the server is started on demand."""
+
+    features_class = DatabaseFeatures
+    creation_class = DatabaseCreation
+
+    @property
+    def embedded(self) -> EmbeddedPostgres | None:
+        """The server that comes with the project, unless DATABASE_URL names another."""
+        var = self.settings_dict.get("EMBEDDED")
+        return EmbeddedPostgres(Path(var)) if var else None
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        # An open door is tried before anything is looked at: a request costs nothing more.
+        try:
+            return super().get_new_connection(conn_params)
+        except OperationalError:
+            if self.embedded is None or self.embedded.running():
+                raise
+        self.embedded.ensure_running()
+        return super().get_new_connection(conn_params)
+
+    def check_database_version_supported(self) -> None:
+        found, least = self.get_database_version(), self.features.minimum_database_version
+        if least and found < least:
+            raise NotSupportedError(
+                f"DATABASE_URL leads to PostgreSQL {found[0]}, and Manyhands needs {least[0]} or "
+                "later.\nHint: unset DATABASE_URL to use the PostgreSQL that comes with it."
+            )

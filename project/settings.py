@@ -1,0 +1,159 @@
+"""Every Django setting, read once from the environment; `project/env.py` refuses nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from project import env, keys, logging
+from project.embedded_postgres import EmbeddedPostgres
+from scheduler.config import ProjectConfig
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# What the project is
+
+PROJECT = ProjectConfig(
+    name=env.text("PROJECT_NAME", "Manyhands"),
+    master_url=env.web_url("MASTER_URL", "http://127.0.0.1:8000/"),
+    ledger=env.boolean("LEDGER", default=True),
+)
+
+# Where it keeps things; PostgreSQL keeps the rest
+
+VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
+KEYS_DIR = VAR_DIR / "keys"
+UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
+
+# Secrets and doors
+
+DEBUG = env.boolean("DEBUG", default=False)
+SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
+_master = urlsplit(PROJECT.master_url)
+ALLOWED_HOSTS = env.words(
+    "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
+)
+CSRF_TRUSTED_ORIGINS = [f"{_master.scheme}://{_master.netloc}"]
+if _master.scheme == "https":
+    # TLS ends at a proxy in front, which must set this header itself and drop a visitor's.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+
+# The database: the server of DATABASE_URL, or our own
+
+#: Connections that one process keeps for its threads; 0, for commands, means one a thread.
+DATABASE_POOL = env.integer("DATABASE_POOL", 0, at_most=1000)
+
+
+def _embedded() -> dict[str, Any]:
+    server = EmbeddedPostgres(VAR_DIR).conninfo()
+    return {
+        "NAME": server["dbname"],
+        "USER": server["user"],
+        "HOST": server["host"],
+        "PORT": server["port"],
+        "OPTIONS": {},
+        "EMBEDDED": str(VAR_DIR),
+    }
+
+
+def _database() -> dict[str, Any]:
+    chosen = env.database_url("DATABASE_URL") or _embedded()
+    pool = {"min_size": 1, "max_size": DATABASE_POOL} if DATABASE_POOL else False
+    ours = {"server_side_binding": True, "prepare_threshold": 5, "pool": pool}
+    return {
+        "ENGINE": "project.postgres",
+        **chosen,
+        "CONN_MAX_AGE": 0 if DATABASE_POOL else None,
+        "CONN_HEALTH_CHECKS": not DATABASE_POOL,
+        "OPTIONS": {**chosen["OPTIONS"], **ours},
+    }
+
+
+DATABASES = {"default": _database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+#: Whether the database itself refuses a move that the law does not name.
+GUARD_TRIGGER = env.boolean("GUARD_TRIGGER", default=False)
+
+# What is installed
+
+INSTALLED_APPS = [
+    "project",
+    "scheduler",
+    "daemons",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# The web
+
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+APPEND_SLASH = False  # a client that posts does not follow the redirection
+DATA_UPLOAD_MAX_MEMORY_SIZE = PROJECT.max_request_bytes
+STATIC_URL = "static/"
+WHITENOISE_USE_FINDERS = True
+
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+}
+
+# People
+
+AUTH_USER_MODEL = "scheduler.Account"
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LANGUAGE_CODE = "en"
+USE_I18N = False
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+# Daemons by Celery, where one machine is not enough
+
+CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+
+# Logs
+
+LOG_FORMAT = env.choice("LOG_FORMAT", "text", among={"text", "json"})
+LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", among={"DEBUG", "INFO", "WARNING", "ERROR"})
+LOGGING = logging.configuration(LOG_FORMAT, level=LOG_LEVEL)

@@ -1,0 +1,32 @@
+"""The application a web server runs: files on a short way, all else to Django."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+# Threads of a web server share connections; a command needs no more than its own.
+os.environ.setdefault("DATABASE_POOL", "8")
+
+from django.core.wsgi import get_wsgi_application
+
+django_app = get_wsgi_application()
+
+from scheduler.rpc.files import download_app, upload_app  # noqa: E402 - needs the settings read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+#: Uploads and downloads need no session, no user and no middleware, and there are many of them.
+SHORT_WAYS = (("/upload/", upload_app), ("/download/", download_app))
+
+
+def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Answer one HTTP request."""
+    path = environ.get("PATH_INFO", "")
+    for prefix, answer in SHORT_WAYS:
+        if path.startswith(prefix):
+            return answer(environ, start_response)
+    return django_app(environ, start_response)
