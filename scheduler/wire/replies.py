@@ -38,7 +38,7 @@ def encode_reply(message: messages.SchedulerReply) -> bytes:
 def decode_reply(body: bytes) -> messages.SchedulerReply:
     """Return what a reply says. Raises BadXml if it cannot be read."""
     values = _REPLY.values(xml.read_tree(body, "scheduler_reply", raw=_RAW))
-    files = values.pop("files", ())
+    files = values.pop("uploads", ())  # the last row of <file_info> reads both kinds
     values["files"] = tuple(each for each in files if isinstance(each, messages.DownloadFile))
     values["uploads"] = tuple(each for each in files if isinstance(each, messages.UploadFile))
     return messages.SchedulerReply(**values)
@@ -54,9 +54,11 @@ _UPLOAD_MARK: Final = "file_upload_handler"
 
 
 def _read_message(node: Node) -> messages.Message:
-    text = xml.unescape(node.content.strip()) if isinstance(node.content, str) else ""
-    priority = "notice" if '"notice"' in node.attributes else "low"
-    return messages.Message(text=xml.cut(text, _MESSAGE_LIMIT), priority=priority)
+    text = xml.unescape(node[1].strip()) if isinstance(node[1], str) else ""
+    return messages.Message(
+        text=xml.cut(text, _MESSAGE_LIMIT),
+        priority="notice" if '"notice"' in node[2] else "low",
+    )
 
 
 def _write_message(element: str, message: messages.Message, indent: str) -> str:
@@ -70,7 +72,7 @@ _TRICKLE: Final = re.compile(
 
 
 def _read_trickle(node: Node) -> messages.TrickleDown | None:
-    head = _TRICKLE.match(node.content) if isinstance(node.content, str) else None
+    head = _TRICKLE.match(node[1]) if isinstance(node[1], str) else None
     if not head:
         return None
     return messages.TrickleDown(
@@ -93,11 +95,11 @@ def _write_trickle(element: str, message: messages.TrickleDown, _indent: str) ->
 
 
 def _read_file(node: Node) -> messages.DownloadFile | messages.UploadFile | None:
-    nodes = node.content if isinstance(node.content, list) else []
+    nodes = node[1] if isinstance(node[1], list) else []
     is_upload = any(
-        each.name == "upload_url" or (each.name == "url" and _UPLOAD_MARK in str(each.content))
+        each[0] == "upload_url" or (each[0] == "url" and _UPLOAD_MARK in str(each[1]))
         for each in nodes
-    ) or any(each.name == "max_nbytes" for each in nodes)
+    ) or any(each[0] == "max_nbytes" for each in nodes)
     return _UPLOAD.read(nodes) if is_upload else _DOWNLOAD.read(nodes)
 
 

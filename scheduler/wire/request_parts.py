@@ -75,9 +75,9 @@ def _write_stderr(message: messages.ReportedResult) -> str:
 
 
 def _read_result(node: Node) -> messages.ReportedResult | None:
-    if not isinstance(node.content, list):
+    if not isinstance(node[1], list):
         return None
-    values = _RESULT.values(node.content)
+    values = _RESULT.values(node[1])
     if "name" not in values:
         return None
     values.update(_read_stderr(values.get("stderr_out", "")))
@@ -97,7 +97,7 @@ _VARIETY: Final = re.compile(r"<variety>([^<]*)</variety>")
 
 
 def _read_trickle(node: Node) -> messages.TrickleUp:
-    content = node.content if isinstance(node.content, str) else ""
+    content = node[1] if isinstance(node[1], str) else ""
     head = _TRICKLE.match(content)
     name, time, text = head.groups() if head else ("", "", content)
     variety = _VARIETY.search(text)
@@ -131,12 +131,10 @@ _COPROC_ELEMENTS: Final = {type_: element for element, type_ in _COPROC_TYPES.it
 
 def _read_coprocs(node: Node) -> tuple[messages.Coproc, ...]:
     found: list[messages.Coproc] = []
-    for each in node.content if isinstance(node.content, list) else ():
-        if isinstance(each.content, list) and (
-            each.name == "coproc" or each.name in _COPROC_TYPES
-        ):
-            values = _COPROC.values(each.content)
-            if vendor_type := _COPROC_TYPES.get(each.name):
+    for each in node[1] if isinstance(node[1], list) else ():
+        if isinstance(each[1], list) and (each[0] == "coproc" or each[0] in _COPROC_TYPES):
+            values = _COPROC.values(each[1])
+            if vendor_type := _COPROC_TYPES.get(each[0]):
                 values["type"] = vendor_type
             found.append(messages.Coproc(**values))
     return tuple(found)
@@ -154,7 +152,7 @@ _CDATA: Final = re.compile(r"\s*<!\[CDATA\[\n?(.*?)\n?\]\]>\s*\Z", re.DOTALL)
 
 
 def _read_opaque(node: Node) -> str:
-    content = node.content if isinstance(node.content, str) else ""
+    content = node[1] if isinstance(node[1], str) else ""
     section = _CDATA.match(content)
     return xml.cut(section[1] if section else xml.unescape(content.strip()), 65535)
 
@@ -232,7 +230,7 @@ _FILE_SHAPE: Final = Shape(
         Row("name", NAME),
         *rows(LONG, "nbytes max_nbytes"),
         *rows(TEXT, "md5_cksum upload_url"),
-        Row("error_msg", shapes.text(4096)),
+        Row("error_msg", shapes.raw(4096)),
     ],
 )
 _FILE: Final = shapes.one(_FILE_SHAPE)
@@ -260,7 +258,7 @@ _RESULT: Final = Shape(
         # Both are written together with the client's version, after all other rows.
         Row(
             "stderr_out",
-            Kind(lambda node: node.content if isinstance(node.content, str) else "", _unwritten),
+            Kind(lambda node: node[1] if isinstance(node[1], str) else "", _unwritten),
         ),
         Row("file_info", Kind(_FILE.read, _unwritten), field="file_infos", many=True),
     ],
@@ -268,9 +266,7 @@ _RESULT: Final = Shape(
 STICKY: Final = Shape(
     messages.StickyFile, [Row("name", NAME), Row("nbytes", LONG), Row("status", INT)]
 )
-USAGE: Final = Shape(
-    messages.CoprocUsage, [Row("type", NAME), Row("count", REAL, always=True)]
-)
+USAGE: Final = Shape(messages.CoprocUsage, [Row("type", NAME), Row("count", REAL, always=True)])
 APP_VERSION: Final = Shape(
     messages.ClientAppVersion,
     [

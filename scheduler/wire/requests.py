@@ -12,6 +12,7 @@ from scheduler.wire.shapes import BIT, FLAG, INT, LONG, NAME, REAL, TEXT, Row, r
 _RAW: Final = frozenset(
     {
         "client_opaque",
+        "error_msg",
         "code_sign_key",
         "global_preferences",
         "job_log",

@@ -17,6 +17,10 @@ M = TypeVar("M")
 TEXT_LIMIT: Final = 65535
 """The most that a client takes in one text element, in bytes."""
 
+_SHORT: Final = 10
+"""A number of fewer digits fits in 31 bits."""
+_USUAL: Final = 1e300
+
 _ABSENT: Final = object()
 
 
@@ -122,7 +126,10 @@ def text(limit: int = 255) -> Kind:
     """Return the kind of a text of at most `limit` bytes; what is longer is cut."""
 
     def read(node: Node) -> str:
-        return xml.cut(xml.unescape(_text_of(node).strip()), limit)
+        found = _text_of(node).strip()
+        if "&" in found:
+            found = xml.unescape(found)
+        return found if len(found) * 4 <= limit else xml.cut(found, limit)
 
     def write(element: str, value: str, indent: str) -> str:
         return f"{indent}<{element}>{xml.escape(xml.cut(value, limit))}</{element}>\n"
@@ -149,6 +156,9 @@ def whole(bound: int = xml.INT32) -> Kind:
     """Return the kind of a whole number."""
 
     def read(node: Node) -> int:
+        content = node[1]
+        if type(content) is str and len(content) < _SHORT and content.isdecimal():
+            return int(content)
         return xml.to_int(_text_of(node), bound)
 
     return Kind(read, _write_int)
@@ -160,6 +170,16 @@ def _write_int(element: str, value: int, indent: str) -> str:
 
 def _write_real(element: str, value: float, indent: str) -> str:
     return f"{indent}<{element}>{xml.real_text(value)}</{element}>\n"
+
+
+def _read_real(node: Node) -> float:
+    content = node[1]
+    try:
+        value = float(content)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return xml.to_real(_text_of(node))
+    # Infinities, not-a-numbers and Python's own liberties are for the careful reader.
+    return value if -_USUAL < value < _USUAL and "_" not in node[1] else xml.to_real(_text_of(node))  # type: ignore[operator]
 
 
 def _read_bool(node: Node) -> bool:
@@ -174,7 +194,7 @@ def _write_flag(element: str, value: bool, indent: str) -> str:  # noqa: FBT001 
 INT: Final = whole()
 LONG: Final = whole(xml.INT64)
 EXIT_STATUS: Final = Kind(lambda node: xml.to_exit_status(_text_of(node)), _write_int)
-REAL: Final = Kind(lambda node: xml.to_real(_text_of(node)), _write_real)
+REAL: Final = Kind(_read_real, _write_real)
 FLAG: Final = Kind(_read_bool, _write_flag)
 """`<x/>` when true."""
 BIT: Final = Kind(_read_bool, _write_int)

@@ -44,9 +44,7 @@ class ProjectConfig:
     """-183 while the web is stopped."""
 
 
-_PLATFORM: Final = Shape(
-    Platform, rows(TEXT, "platform_name user_friendly_name plan_class")
-)
+_PLATFORM: Final = Shape(Platform, rows(TEXT, "platform_name user_friendly_name plan_class"))
 _CONFIG: Final = Shape(
     ProjectConfig,
     [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -32,16 +32,12 @@ class Unsayable(ValueError):  # noqa: N818 - named for what the message is
     """A message holds a value that the wire cannot carry without changing it."""
 
 
-class Node(NamedTuple):
-    """An element: its name, its content and the text of its attributes.
+Node: TypeAlias = "tuple[str, str | None | list[Node], str]"
+"""An element: its name, its content and the text of its attributes.
 
-    The content is None for `<x/>`, a str (entities still in it) for text or raw content, and a
-    list of nodes for an element with elements inside.
-    """
-
-    name: str
-    content: str | None | list[Node]
-    attributes: str = ""
+The content is None for `<x/>`, a str (escapes still in it) for text or raw content, and a list of
+nodes for an element with elements inside. A plain tuple: requests have hundreds of them.
+"""
 
 
 # ------------------------------------------------------------------------------------------
@@ -100,17 +96,18 @@ class _Reader:
 
     def children_of(self, root: str, position: int) -> list[Node]:
         """Return the children of `root`, whose start tag ended before `position`."""
-        text, raw, search = self.text, self.raw, _TOKEN.search
+        text, raw, finditer = self.text, self.raw, _TOKEN.finditer
         children: list[Node] = []
         # For each open element: its name, its attributes, its parent's children, its own text.
         stack: list[tuple[str, str, list[Node], list[str]]] = [(root, "", [], [])]
         budget = MAX_ELEMENTS
-        while token := search(text, position):
+        tokens = finditer(text, position)
+        while token := next(tokens, None):
             begin, position = position, token.end()
             kind = token.lastindex
             budget -= 1
             if kind == _LEAF:
-                children.append(Node(token[1], token[2]))
+                children.append((token[1], token[2], ""))
             elif kind == _END:
                 name, attributes, siblings, pieces = stack.pop()
                 if token[3] != name:
@@ -119,17 +116,18 @@ class _Reader:
                 if not stack:
                     return children
                 pieces.append(text[begin : token.start()])
-                content = children or "".join(pieces)
-                siblings.append(Node(name, content, attributes))
+                siblings.append((name, children or "".join(pieces), attributes))
                 children = siblings
             elif kind == _OTHER:
                 piece, position = self._markup(token[7], position)
                 stack[-1][3].extend((text[begin : token.start()], piece))
+                tokens = finditer(text, position)
             elif token[6]:
-                children.append(Node(token[4], None, token[5] or ""))
+                children.append((token[4], None, token[5] or ""))
             elif token[4] in raw:
                 content, position = self._raw(token[4], position)
-                children.append(Node(token[4], content))
+                children.append((token[4], content, ""))
+                tokens = finditer(text, position)
             else:
                 stack.append((token[4], token[5] or "", children, []))
                 children = []

@@ -1,0 +1,33 @@
+"""Fixtures of the wire tests: what real clients sent, and the replies that we send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One HTTP request of a real client; `scenario` is the folder it was recorded in."""
+
+    scenario: str
+    file_name: str
+    head: bytes
+    body: bytes
+
+    def __str__(self) -> str:
+        return f"{self.scenario}/{self.file_name[:4]}"
+
+
+def _read(path: Path) -> Capture:
+    head, _, body = path.read_bytes().partition(b"\n\n")
+    return Capture(path.parent.name, path.name, head, body)
+
+
+def pytest_generate_tests(metafunc):
+    """Hand every captured scheduler request to a test that asks for a `capture`."""
+    if "capture" in metafunc.fixturenames:
+        captures = [_read(path) for path in sorted((GOLDEN / "captured").glob("*/*POST*_cgi.req"))]
+        metafunc.parametrize("capture", captures, ids=str)

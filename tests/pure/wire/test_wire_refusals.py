@@ -1,0 +1,232 @@
+"""What is forgiven in a request, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from scheduler.wire import xml
+from scheduler.wire.requests import decode_request
+
+CAPTURED = Path(__file__).parents[2] / "golden" / "captured"
+REPORT = (CAPTURED / "02_exits").glob("*POST*_cgi.req")
+
+
+def request(inside):
+    inside = inside if isinstance(inside, bytes) else inside.encode()
+    return decode_request(b"<scheduler_request>\n" + inside + b"</scheduler_request>\n")
+
+
+def result(stderr, name=b"a"):
+    return (
+        b"<result><name>" + name + b"</name><state>5</state>\n<stderr_out>\n"
+        b"<core_client_version>7.20.5</core_client_version>\n<![CDATA[\n"
+        + stderr
+        + b"\n]]>\n</stderr_out>\n</result>\n"
+    )
+
+
+def test_the_order_of_elements_is_free():
+    said = request("<app_versions></app_versions><rpc_seqno>3</rpc_seqno><hostid>7</hostid>")
+    assert (said.hostid, said.rpc_seqno) == (7, 3)
+
+
+def test_unknown_elements_are_passed_over_with_all_that_is_in_them():
+    said = request("<new><hostid>9</hostid><x/><y a='b'>1</y></new><hostid>7</hostid><!-- <a> -->")
+    assert said.hostid == 7
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1e10", 1e10),
+        ("  12.5", 12.5),
+        ("3 seconds", 3.0),
+        (".5", 0.5),
+        ("", 0.0),
+        ("nan", 0.0),
+        ("inf", xml.MAX_REAL),
+        ("-1e999", -xml.MAX_REAL),
+        ("1_0", 1.0),
+        ("9" * 5000, xml.MAX_REAL),
+    ],
+)
+def test_numbers_are_read_as_c_reads_them(written, read):
+    assert request(f"<cpu_req_secs>{written}</cpu_req_secs>").cpu_req_secs == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("7", 7), ("-7", -7), (" 7.9 ", 7), ("99999999999", 2**31 - 1), ("x", 0), ("1_1", 1)],
+)
+def test_whole_numbers_stay_in_their_bits(written, read):
+    assert request(f"<rpc_seqno>{written}</rpc_seqno>").rpc_seqno == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("<sandbox/>", True), ("<sandbox>1</sandbox>", True), ("", False)]
+)
+def test_a_flag_is_empty_or_a_number(written, read):
+    assert request(written).sandbox is read
+    assert request("<sandbox>0</sandbox>").sandbox is False
+
+
+def test_an_unsigned_exit_code_of_windows_is_kept_as_its_32_bits():
+    (reported,) = request(
+        "<result><name>a</name><exit_status>3221225477</exit_status></result>"
+    ).results
+    assert reported.exit_status == -1073741819
+
+
+def test_a_name_of_any_length_is_cut_to_what_clients_can_hold():
+    (other,) = request(
+        f"<other_results><other_result><name>{'é' * 300}</name></other_result></other_results>"
+    ).other_results
+    assert other.name == "é" * 127
+
+
+def test_a_result_without_a_name_is_passed_over():
+    assert request("<result><state>5</state></result><result/>").results == ()
+
+
+def test_an_app_version_that_says_nothing_keeps_its_place():
+    said = request("<app_versions><app_version/><app_version>\n</app_version></app_versions>")
+    assert len(said.app_versions) == 2
+
+
+def test_bytes_that_a_client_escaped_one_by_one_are_read_as_utf_8():
+    host = request("<host_info><domain_name>Zo&#195;&#171;</domain_name></host_info>").host_info
+    assert host.domain_name == "Zoë"
+
+
+def test_a_bare_ampersand_or_less_than_sign_is_text():
+    host = request("<host_info><p_model>A & B < C &amp; D</p_model></host_info>").host_info
+    assert host.p_model == "A & B < C & D"
+
+
+def test_a_reference_to_no_character_does_no_harm():
+    text = "&#0;&#55296;&#9999999;&#x1;"
+    said = request(f"<client_brand>{text}</client_brand>")
+    assert said.client_brand.encode().decode() == said.client_brand
+    assert "\0" not in said.client_brand
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        b"\xff\xfe broken \xc3",
+        b"an end: ]]> and more",
+        b"</result><result><name>b</name>",
+        b"</stderr_out> said the app",
+        b"<stderr_out>",
+        b"<!DOCTYPE x [<!ENTITY y 'z'>]>",
+        b"&lt; &unknown; & <",
+        b"</scheduler_request>",
+    ],
+)
+def test_whatever_an_app_prints_stays_text(printed):
+    said = request(result(printed) + result(b"fine", b"b") + b"<hostid>7</hostid>")
+    assert [each.name for each in said.results] == ["a", "b"]
+    assert said.results[0].stderr_out == printed.decode("utf-8", "replace")
+    assert (said.results[1].stderr_out, said.hostid) == ("fine", 7)
+
+
+def test_control_characters_are_replaced():
+    (reported,) = request(result(b"a\x00b\x1b[1mc\td\x0b")).results
+    assert reported.stderr_out == "a?b?[1mc\td?"
+
+
+def test_of_a_long_stderr_the_end_is_kept():
+    (reported,) = request(result(b"x" * 100_000 + b"the end")).results
+    assert len(reported.stderr_out) == 65536
+    assert reported.stderr_out.endswith("xthe end")
+
+
+def test_a_stderr_without_a_section_is_read_as_text():
+    (reported,) = request("<result><name>a</name><stderr_out>a &lt; b</stderr_out></result>").results
+    assert reported.stderr_out == "a < b"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "There is no <scheduler_request> in the request."),
+        (b"<html>hello</html>", "There is no <scheduler_request> in the request."),
+        ("<scheduler_request/>".encode("utf-16"), "There is no <scheduler_request>"),
+        (b"<scheduler_request><hostid>1</hostid>", "ends before </scheduler_request>"),
+        (b"<scheduler_request><result></scheduler_request>", "<result> is not closed"),
+        (b"<scheduler_request><code_sign_key>1024", "ends before </code_sign_key>"),
+        (b"<scheduler_request><result><stderr_out><![CDATA[ x", "ends before </stderr_out>"),
+        (b"<scheduler_request><!-- x", "is not closed by -->"),
+        (b"<scheduler_request><a><![CDATA[ x", "is not closed by ]]>"),
+        (b"<!DOCTYPE x><scheduler_request></scheduler_request>", "is not accepted"),
+        (b"<scheduler_request><!ENTITY a 'b'></scheduler_request>", "is not accepted"),
+        (b"<scheduler_request>" + b"<a>" * 40, "nested deeper than 32"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_a_sentence(body, sentence):
+    with pytest.raises(xml.BadXml) as refusal:
+        decode_request(body)
+    assert sentence in str(refusal.value)
+    assert len(str(refusal.value)) < 200
+
+
+def test_too_many_elements_are_refused():
+    with pytest.raises(xml.BadXml, match="more than 400000 elements"):
+        request("<a/>" * 400_001)
+
+
+def test_too_many_bytes_are_refused_unread():
+    with pytest.raises(xml.BadXml, match="is longer than"):
+        decode_request(b" " * (xml.MAX_BYTES + 1))
+
+
+def test_an_entity_is_never_expanded():
+    assert request("<client_brand>&lol;</client_brand>").client_brand == "&lol;"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"<",
+        b"<a ",
+        b"<a>",
+        b"</",
+        b"&#1",
+        b"<![CDATA[",
+        b"<result><name>a</name><stderr_out><![CDATA[</stderr_out></result>",
+        b"<result><name>a</name><stderr_out>\n<![CDATA[\n]]></result>",
+        b"<a>" + b" " * 50,
+    ],
+)
+def test_no_body_costs_more_than_its_length(piece):
+    body = b"<scheduler_request>" + piece * (1_000_000 // len(piece))
+    started = time.perf_counter()
+    try:
+        decode_request(body)
+    except xml.BadXml as refusal:
+        assert str(refusal)
+    assert time.perf_counter() - started < 5
+
+
+def test_no_damage_to_a_real_request_does_worse_than_a_refusal():
+    chance = random.Random(2)
+    bodies = [path.read_bytes().partition(b"\n\n")[2] for path in REPORT]
+    alphabet = [b"<", b">", b"/", b"&", b"]]>", b"\x00", b"\xff", b"9", b"</result>", b"<a>", b""]
+    read = refused = 0
+    for _ in range(1500):
+        body = bytearray(chance.choice(bodies))
+        for _ in range(chance.choice((1, 1, 2, 8))):
+            where = chance.randrange(len(body))
+            body[where : where + chance.choice((0, 1, 30))] = chance.choice(alphabet)
+        try:
+            decode_request(bytes(body))
+            read += 1
+        except xml.BadXml as refusal:
+            assert str(refusal).endswith((".", "first."))
+            refused += 1
+    assert read > 100
+    assert refused > 100

@@ -1,0 +1,109 @@
+"""Whatever can be said is understood as it was meant: decode(encode(m)) == m."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from types import NoneType
+from typing import get_args, get_type_hints
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.wire import messages
+from scheduler.wire.replies import decode_reply, encode_reply
+from scheduler.wire.request_parts import read_preferences
+from scheduler.wire.requests import decode_request, encode_request
+
+CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"])
+TEXTS = st.text(CHARACTERS, max_size=20).map(str.strip)
+NAMES = st.text(CHARACTERS, min_size=1, max_size=20).map(str.strip).filter(bool)
+LINES = st.text(st.sampled_from("abc <>&;\n\t]!-/é"), max_size=60)
+RAW = st.lists(NAMES.map(lambda x: f"<x>{x.translate({60: 45, 62: 45})}</x>")).map("\n".join)
+INTS = st.integers(-(2**31), 2**31 - 1)
+LONGS = st.integers(-(2**63), 2**63 - 1)
+REALS = st.floats(allow_nan=False, allow_infinity=False)
+PREFERENCES = RAW.map(lambda raw: f"<mod_time>17.5</mod_time>\n{raw}".strip())
+WIDE = {"nbytes", "max_nbytes", "gzipped_nbytes", "vendor_id", "time", "hostid", "userid"}
+WIDE |= {"teamid", "user_create_time", "host_create_time", "sticky_lifetime"}
+WIDE |= {"send_time_stats_log", "send_job_log"}
+RAW_FIELDS = {"code_sign_key", "code_sign_key_signature", "time_stats_log", "job_log"}
+RAW_FIELDS |= {"project_preferences", "global_preferences", "file_signature", "xml_signature"}
+RAW_FIELDS |= {"working_global_preferences"}
+NEVER_EMPTY = {"open_name"}
+DERIVED = {"preferences", "global_preferences_mod_time", "variety"}
+
+
+def strategy_of(hint, name):
+    """The values of a field, from its type and name."""
+    if NoneType in get_args(hint):
+        (inner,) = (each for each in get_args(hint) if each is not NoneType)
+        return st.none() | strategy_of(inner, name)
+    if get_args(hint)[1:] == (...,):
+        return st.lists(strategy_of(get_args(hint)[0], "name"), max_size=2).map(tuple)
+    if hint in {bool, float}:
+        return st.booleans() if hint is bool else REALS
+    if hint is int:
+        return LONGS if name in WIDE else INTS
+    if hint is str:
+        if name in RAW_FIELDS:
+            return RAW
+        return NAMES if name in NEVER_EMPTY or name.endswith("name") else TEXTS
+    if get_args(hint):
+        return st.sampled_from(get_args(hint))
+    return said(hint)
+
+
+def said(message_class):
+    """The messages of a class."""
+    hints = get_type_hints(message_class)
+    return st.builds(
+        message_class,
+        **{
+            each.name: SPECIAL[message_class, each.name]
+            if (message_class, each.name) in SPECIAL
+            else strategy_of(hints[each.name], each.name)
+            for each in fields(message_class)
+            if each.name not in DERIVED
+        },
+    )
+
+
+STDERR = LINES.filter(lambda text: "]]>" not in text)
+SPECIAL = {
+    (messages.ReportedResult, "stderr_out"): STDERR,
+    (messages.ReportedFile, "error_msg"): RAW,
+    (messages.SchedulerRequest, "client_opaque"): STDERR,
+    (messages.SchedulerRequest, "working_global_preferences"): PREFERENCES,
+    (messages.CoprocUsage, "type"): NAMES,
+    (messages.TrickleUp, "text"): RAW,
+    (messages.TrickleDown, "text"): RAW,
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(said(messages.SchedulerRequest))
+def test_a_request_is_understood_as_it_was_meant(message):
+    understood = decode_request(encode_request(message))
+    for name in (each.name for each in fields(message)):
+        if name not in DERIVED:
+            assert getattr(understood, name) == getattr(message, name), name
+    assert understood.preferences == read_preferences(message.working_global_preferences)
+
+
+@settings(max_examples=60, deadline=None)
+@given(said(messages.SchedulerReply))
+def test_a_reply_is_understood_as_it_was_meant(message):
+    assert decode_reply(encode_reply(message)) == message
+
+
+@settings(max_examples=300, deadline=None)
+@given(said(messages.ReportedResult))
+def test_a_report_is_understood_as_it_was_meant(result):
+    request = messages.SchedulerRequest(results=(result, result))
+    assert decode_request(encode_request(request)).results == (result, result)
+
+
+@given(REALS)
+def test_a_number_reads_back_equal(number):
+    reply = messages.SchedulerReply(request_delay=number)
+    assert decode_reply(encode_reply(reply)).request_delay == number
