@@ -186,7 +186,7 @@ class EmbeddedPostgres:
                 os.kill(found.pid, signal.SIGINT)
             except PermissionError:
                 raise self._not_ours() from None
-            if not _wait(lambda: not found.alive, STOP_WITHIN):
+            if not _wait(lambda: not found.alive, within=STOP_WITHIN):
                 message = f"PostgreSQL (process {found.pid}) still runs after {STOP_WITHIN:.0f} s."
                 raise EmbeddedPostgresError(f"{message}\nHint: see {self.log}.")
         return True
@@ -296,9 +296,7 @@ class EmbeddedPostgres:
         while True:
             said_from = self.log.stat().st_size if self.log.exists() else 0
             pid = self._spawn([*prefix, str(binaries() / "postgres"), "-D", str(self.data)])
-            child = Postmaster(pid=pid, ready=False)
-            _wait(lambda: self.running() or not child.alive, give_up_at - time.monotonic())
-            if found := self.running():
+            if found := self._await_start(Postmaster(pid=pid, ready=False), give_up_at):
                 return found
             with self.log.open("rb") as file:
                 file.seek(said_from)
@@ -309,6 +307,11 @@ class EmbeddedPostgres:
                     f"Hint: see {self.log}, or set DATABASE_URL to a PostgreSQL of yours."
                 )
             time.sleep(0.2)
+
+    def _await_start(self, child: Postmaster, give_up_at: float) -> Postmaster | None:
+        """Wait until the server accepts connections; None if it ended instead, or is too slow."""
+        _wait(lambda: self.running() or not child.alive, within=give_up_at - time.monotonic())
+        return self.running()
 
     def _spawn(self, command: list[str]) -> int:
         """Run `command` in a session of its own, as nobody's child; return its process id.
@@ -433,9 +436,9 @@ def _last_line(said: str) -> str:
     return (fatal or lines or [""])[-1]
 
 
-def _wait(done: Callable[[], object], seconds: float) -> bool:
-    """Wait until `done()` is true; False if it is not so in time."""
-    give_up_at = time.monotonic() + seconds
+def _wait(done: Callable[[], object], *, within: float) -> bool:
+    """Wait until `done()` is true; False if it is not so `within` as many seconds."""
+    give_up_at = time.monotonic() + within
     while not done():
         if time.monotonic() > give_up_at:
             return False

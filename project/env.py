@@ -27,7 +27,7 @@ DJANGO_KEYS = {
 }
 
 
-class BadSetting(Exception):  # noqa: N818 - reads as a sentence where it is caught
+class BadSetting(Exception):
     """An environment variable whose value cannot be used; says which, and what is accepted."""
 
     def __init__(self, name: str, value: str, accepted: str) -> None:
@@ -83,15 +83,19 @@ def folder(name: str, default: Path) -> Path:
 def web_url(name: str, default: str) -> str:
     """Read an http(s) address without query; the reply ends with exactly one slash."""
     value = text(name, default)
-    accepted = "an address such as http://example.org/ or https://example.org/project/"
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket left open
-        usable = False
-    if not usable or parts.query or parts.fragment or re.search(r"[\s\"'<>&]", value):
+    if not _is_web_url(value):
+        accepted = "an address such as http://example.org/ or https://example.org/project/"
         raise BadSetting(name, value, accepted)
     return value.rstrip("/") + "/"
+
+
+def _is_web_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket left open
+        return False
+    return whole and not re.search(r"[?#\s\"'<>&]", value)
 
 
 def broker_url(name: str, default: str) -> str:

@@ -21,10 +21,9 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
 class Columns(logging.Formatter):
     """Time (UTC), level, logger and event in columns, then the fields as name=value."""
 
-    converter = time.gmtime
-
     def format(self, record: logging.LogRecord) -> str:
-        at = self.formatTime(record, "%H:%M:%S")
+        """Return the line, and below it the traceback if there is one."""
+        at = time.strftime("%H:%M:%S", time.gmtime(record.created))
         line = f"{at} {record.levelname:<7} {record.name:<22} {record.getMessage()}"
         for name, value in fields(record).items():
             line += f" {name}={value}"
@@ -37,6 +36,7 @@ class JsonLines(logging.Formatter):
     """One JSON object a line: at, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the line; what JSON does not know is written as text."""
         at = datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds")
         entry = {
             "at": at,

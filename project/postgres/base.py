@@ -24,7 +24,7 @@ class DatabaseCreation(creation.DatabaseCreation):
     def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
         """Drop a test database even if a process of a story still holds a connection to it."""
         del verbosity
-        with self._nodb_cursor() as cursor:
+        with self.connection._nodb_cursor() as cursor:  # noqa: SLF001 - as Django's own does
             name = self.connection.ops.quote_name(test_database_name)
             cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
@@ -41,7 +41,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         var = self.settings_dict.get("EMBEDDED")
         return EmbeddedPostgres(Path(var)) if var else None
 
-    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:  # noqa: ANN401 - Django's
+        """Connect; if nobody answers and the server is our own, start it and connect again."""
         # An open door is tried before anything is looked at: a request costs nothing more.
         try:
             return super().get_new_connection(conn_params)
@@ -52,6 +53,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return super().get_new_connection(conn_params)
 
     def check_database_version_supported(self) -> None:
+        """Refuse a server that is too old, with a sentence."""
         found, least = self.get_database_version(), self.features.minimum_database_version
         if least and found < least:
             raise NotSupportedError(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from project.embedded_postgres import EmbeddedPostgres, binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NOT_RUNNING = 3
 
@@ -22,7 +19,7 @@ class Command(BaseCommand):
     """`manage.py embedded_postgres start|stop|status|psql`."""
 
     help = "Start or stop the embedded PostgreSQL, say how it is, or open psql on it."
-    requires_system_checks: Sequence[str] = ()
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
