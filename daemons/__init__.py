@@ -1,0 +1,1 @@
+"""The motion: what moves work along, one module per daemon, one loop, two drivers."""

@@ -1,0 +1,140 @@
+"""Deletes the files that the law says nobody needs.
+
+Outputs belong to one result: they are unlinked, then the result is settled.  Inputs are shared: a
+workunit drops its references, a file without references is doomed (no submission finds it again),
+then unlinked, then its row dropped.  Every step may be repeated, so no lease is needed.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from daemons.tally import WHOLE, Shard, Tally
+from scheduler import sql, storage
+from scheduler.facts.work import output_name
+from scheduler.lifecycle import Actor, Axis, Because, FileDeleteState, sources
+
+log = logging.getLogger(__name__)
+
+PACKAGE = "daemons.sql"
+#: When what could not be deleted is tried again.
+RETRY_AFTER = timedelta(hours=1)
+
+_OUTPUT_SOURCES = list(sources(Axis.RESULT_FILES, FileDeleteState.DONE))
+_INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
+
+
+def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
+    """Delete outputs, drop references to inputs, delete files that nobody refers to."""
+    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    outputs = _delete_outputs(share, now=now)
+    inputs = _drop_inputs(share, now=now)
+    doomed = _delete_doomed(share, now=now)
+    return Tally(
+        noun="rows",
+        seen=outputs.seen + inputs.seen + doomed.seen,
+        counts={**outputs.counts, **inputs.counts, **doomed.counts},
+        more=outputs.more or inputs.more or doomed.more,
+    )
+
+
+def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
+    limit = share["limit"]
+    rows = sql.fetch("read_deletable_outputs", {**share, "sources": _OUTPUT_SOURCES}, PACKAGE)
+    if not rows:
+        return Tally()
+    names = {
+        output_name(row["name"], row["id"], position): row["id"]
+        for row in rows
+        for position in range(row["outputs"])
+    }
+    kept = {names[name]: reason for name, reason in storage.delete_uploads(names).items()}
+    for result_id, reason in kept.items():
+        log.error("could not delete outputs", extra={"result_id": result_id, "reason": reason})
+    settled = sql.fetch(
+        "settle_deleted_outputs",
+        {
+            "now": now,
+            "ids": [row["id"] for row in rows],
+            "workunit_ids": [row["workunit_id"] for row in rows],
+            "received_ats": [row["received_at"] for row in rows],
+            "targets": [
+                int(FileDeleteState.ERROR if row["id"] in kept else FileDeleteState.DONE)
+                for row in rows
+            ],
+            "again_ats": [now + RETRY_AFTER if row["id"] in kept else None for row in rows],
+            "sources": _OUTPUT_SOURCES,
+            "axis": Axis.RESULT_FILES.value,
+            "done": int(FileDeleteState.DONE),
+            "deleted": Because.DELETED.value,
+            "failed": Because.COULD_NOT_DELETE.value,
+            "by": Actor.FILE_DELETER.value,
+        },
+        PACKAGE,
+    )
+    done = sum(row["target"] == FileDeleteState.DONE for row in settled)
+    return Tally(
+        seen=len(rows),
+        counts={"results rid of outputs": done, "results kept by an error": len(kept)},
+        # Rows that were locked come again; only if some were settled is it worth while at once.
+        more=len(rows) >= limit and bool(settled),
+    )
+
+
+def _drop_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
+    with transaction.atomic():
+        rows = sql.fetch("lock_deletable_inputs", {**share, "sources": _INPUT_SOURCES}, PACKAGE)
+        if not rows:
+            return Tally()
+        workunits = {"workunit_ids": [row["id"] for row in rows]}
+        files = sql.fetch("lock_their_files", workunits, PACKAGE)
+        sql.execute("drop_input_references", workunits, PACKAGE)
+        doomed = sql.execute(
+            "doom_files", {"now": now, "ids": [file["id"] for file in files]}, PACKAGE
+        )
+        sql.execute(
+            "settle_deleted_inputs",
+            {
+                "now": now,
+                "ids": [row["id"] for row in rows],
+                "states": [row["file_delete_state"] for row in rows],
+                "sources": _INPUT_SOURCES,
+                "target": int(FileDeleteState.DONE),
+                "axis": Axis.WORKUNIT_FILES.value,
+                "because": Because.DELETED.value,
+                "by": Actor.FILE_DELETER.value,
+            },
+            PACKAGE,
+        )
+    return Tally(
+        seen=len(rows),
+        counts={"workunits rid of inputs": len(rows), "files doomed": doomed},
+        more=len(rows) >= share["limit"],
+    )
+
+
+def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
+    rows = sql.fetch("read_doomed_files", share, PACKAGE)
+    if not rows:
+        return Tally()
+    kept = storage.delete_downloads([row["name"] for row in rows])
+    for name, reason in kept.items():
+        log.error("could not delete file", extra={"file": name, "reason": reason})
+    dropped = sql.fetch(
+        "drop_doomed_files",
+        {
+            "gone_ids": [row["id"] for row in rows if row["name"] not in kept],
+            "kept_ids": [row["id"] for row in rows if row["name"] in kept],
+            "again_at": now + RETRY_AFTER,
+        },
+        PACKAGE,
+    )
+    return Tally(
+        seen=len(rows),
+        counts={"files deleted": len(dropped), "files kept by an error": len(kept)},
+        more=len(rows) >= share["limit"],
+    )

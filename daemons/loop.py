@@ -1,0 +1,159 @@
+"""The one loop that drives every daemon: pass after pass, until it is told to stop.
+
+A signal lets the pass finish.  After a full batch the next pass follows at once; an idle daemon
+looks again after 20 ms, then after twice that, up to the daemon's pause.  What the database or the
+network breaks is said once and tried again, with a growing pause.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from daemons.tally import WHOLE, Shard, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from threading import Event
+    from types import FrameType
+
+log = logging.getLogger(__name__)
+
+#: The first pause of an idle daemon, and of one whose database is away; seconds.
+FIRST_PAUSE = 0.02
+FIRST_BACK_OFF = 1.0
+LONGEST_BACK_OFF = 60.0
+#: How often at most the sign of life is renewed; seconds.
+SIGN_OF_LIFE_EVERY = 5.0
+
+
+class Pass(Protocol):
+    """One pass of a daemon; claims what it works on, so that any number may run at once."""
+
+    def __call__(self, *, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
+        """Do at most `limit` rows' worth of work and say what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A pass and its habits: rows per batch, the longest pause in seconds, and what it is for."""
+
+    name: str
+    run_pass: Pass
+    batch: int
+    pause: float
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """How a daemon is driven: the clock, the stop sign, and the command line's wishes."""
+
+    clock: Callable[[], datetime]
+    stop: Event
+    limit: int
+    pause: float
+    shard: Shard = WHOLE
+
+    def run_pass(self, daemon: Daemon) -> Tally:
+        """Make one pass."""
+        return daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
+
+
+def run(daemon: Daemon, drive: Drive) -> None:
+    """Make passes until `drive.stop` is set; never raises for what may heal."""
+    pause, back_off = FIRST_PAUSE, FIRST_BACK_OFF
+    alive = _SignOfLife(daemon.name)
+    while not drive.stop.is_set():
+        tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
+        if tally is None:
+            drive.stop.wait(back_off)
+            back_off = min(2 * back_off, LONGEST_BACK_OFF)
+            continue
+        if back_off > FIRST_BACK_OFF:
+            log.info("daemon recovered", extra={"daemon": daemon.name})
+        back_off = FIRST_BACK_OFF
+        alive.show()
+        if tally.changed:
+            pause = FIRST_PAUSE
+        if not tally.more:
+            drive.stop.wait(min(pause, drive.pause))
+            pause = min(2 * pause, drive.pause)
+
+
+def drain(daemon: Daemon, drive: Drive) -> Tally:
+    """Make passes until one comes back short; the sum of what they did."""
+    total = drive.run_pass(daemon)
+    while total.more and not drive.stop.is_set():
+        total += drive.run_pass(daemon)
+    return total
+
+
+@contextmanager
+def stopping_on_signals(stop: Event, say: Callable[[str], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM set `stop` and say that the pass is finished first."""
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if not stop.is_set():
+            say("finishing...")
+        stop.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
+    began = monotonic()
+    try:
+        tally = drive.run_pass(daemon)
+    except DatabaseError as error:
+        # One line when it begins; the same trouble every few seconds says nothing new.
+        if not quiet:
+            reason = " ".join(str(error).split())
+            log.error("database failed", extra={"daemon": daemon.name, "reason": reason})  # noqa: TRY400
+        connection.close()
+        return None
+    except Exception:
+        # A daemon outlives a bad row or plug-in: others may do the work that it cannot.
+        log.exception("pass failed", extra={"daemon": daemon.name})
+        connection.close()
+        return None
+    if tally.changed:
+        seconds = round(monotonic() - began, 3)
+        log.info(
+            "pass",
+            extra={"daemon": daemon.name, "seen": tally.seen, "seconds": seconds, "did": tally.done},
+        )
+    return tally
+
+
+class _SignOfLife:
+    """A file whose age says when the daemon last finished a pass."""
+
+    def __init__(self, name: str) -> None:
+        self._path = settings.VAR_DIR / "run" / f"{name}.alive"
+        self._shown_at = 0.0
+
+    def show(self) -> None:
+        """Renew the file, now and then."""
+        if self._shown_at and monotonic() - self._shown_at < SIGN_OF_LIFE_EVERY:
+            return
+        self._shown_at = monotonic()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch()
+        except OSError as error:
+            log.warning("no sign of life", extra={"path": str(self._path), "reason": str(error)})

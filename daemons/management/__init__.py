@@ -1,0 +1,1 @@
+"""Commands that drive the daemons by hand and in the foreground."""

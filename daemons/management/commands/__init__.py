@@ -1,0 +1,1 @@
+"""One command per daemon, and `daemons` for all of them."""

@@ -1,0 +1,137 @@
+"""What the commands of all daemons have in common."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentTypeError
+from threading import Event
+from time import monotonic
+from typing import Any, ClassVar
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error as DatabaseError
+from django.utils import timezone
+
+from daemons import registry
+from daemons.loop import Drive, drain, run, stopping_on_signals
+from daemons.management.parsing import prepare
+from daemons.management.processes import die_with_parent
+from daemons.tally import WHOLE, BadShard, Shard
+
+
+class DaemonCommand(BaseCommand):
+    """Drive one daemon: once with --once, else until SIGINT or SIGTERM."""
+
+    daemon_name: ClassVar[str]
+    requires_system_checks: ClassVar[list[str]] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # noqa: ANN401
+        """Say what the daemon is for, and keep Django's own options out of a short help."""
+        self.daemon = registry.find(self.daemon_name)
+        parser = super().create_parser(
+            prog_name,
+            subcommand,
+            description=self.daemon.summary,
+            epilog="Exit status: 0 done or stopped by a signal, 1 a pass failed, 2 wrong options.",
+            **kwargs,
+        )
+        return prepare(parser)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options of every daemon."""
+        parser.add_argument(
+            "--once", action="store_true", help="work until nothing is due, say what was done, exit"
+        )
+        parser.add_argument(
+            "--limit",
+            type=whole_number,
+            default=self.daemon.batch,
+            metavar="N",
+            help=f"rows per pass (default {self.daemon.batch})",
+        )
+        parser.add_argument(
+            "--pause",
+            type=seconds,
+            default=self.daemon.pause,
+            metavar="SECONDS",
+            help=f"longest pause while nothing is due (default {self.daemon.pause:g})",
+        )
+        parser.add_argument(
+            "--shard",
+            type=shard,
+            default=WHOLE,
+            metavar="I/N",
+            help="work on the I-th of N equal shares only",
+        )
+        parser.add_argument("--json", action="store_true", help="with --once: answer in JSON")
+        parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
+
+    def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401
+        """Run the passes."""
+        if options["json"] and not options["once"]:
+            msg = "--json describes one run. Hint: give --once as well."
+            raise CommandError(msg, returncode=2)
+        stop = Event()
+        if options["with_parent"]:
+            die_with_parent()
+        drive = Drive(
+            clock=timezone.now,
+            stop=stop,
+            limit=options["limit"],
+            pause=options["pause"],
+            shard=options["shard"],
+        )
+        with stopping_on_signals(stop, self._say):
+            if options["once"]:
+                self._once(drive, as_json=options["json"])
+            else:
+                run(self.daemon, drive)
+
+    def _once(self, drive: Drive, *, as_json: bool) -> None:
+        began = monotonic()
+        try:
+            tally = drain(self.daemon, drive)
+        except DatabaseError as error:
+            reason = " ".join(str(error).split())
+            msg = f"{self.daemon.name}: the database failed: {reason}"
+            raise CommandError(msg) from error
+        took = monotonic() - began
+        if as_json:
+            did = {"daemon": self.daemon.name, "seen": tally.seen, "did": tally.done}
+            self.stdout.write(json.dumps({**did, "seconds": round(took, 3)}))
+        else:
+            timing = f" ({took:.2f} s)" if tally.seen or tally.changed else ""
+            self.stdout.write(f"{self.daemon.name}: {tally.sentence()}{timing or '.'}")
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"{self.daemon.name}: {text}\n")
+        sys.stderr.flush()
+
+
+def whole_number(text: str) -> int:
+    """Read a number of rows."""
+    if not text.isdecimal() or int(text) < 1:
+        msg = f"{text!r} is no number of rows. Hint: give a whole number from 1."
+        raise ArgumentTypeError(msg)
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a pause."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 86_400:  # noqa: PLR2004  a day
+        msg = f"{text!r} is no pause. Hint: give seconds, more than 0 and at most 86400."
+        raise ArgumentTypeError(msg)
+    return number
+
+
+def shard(text: str) -> Shard:
+    """Read a share of the work."""
+    try:
+        return Shard.parse(text)
+    except BadShard as error:
+        raise ArgumentTypeError(str(error)) from error

@@ -1,0 +1,67 @@
+"""Runs all daemons in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from threading import Event
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import connection
+
+from daemons.loop import stopping_on_signals
+from daemons.management.commands._daemon import seconds
+from daemons.management.parsing import prepare
+from daemons.management.processes import Child, Family, die_with_parent
+from daemons.registry import DAEMONS
+
+
+class Command(BaseCommand):
+    """All daemons as child processes; one that dies is started again."""
+
+    requires_system_checks: ClassVar[list[str]] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # noqa: ANN401
+        """Say what it does, in a help that fits a screen."""
+        names = ", ".join(daemon.name for daemon in DAEMONS)
+        parser = super().create_parser(
+            prog_name,
+            subcommand,
+            description=f"Run all daemons in the foreground until SIGINT or SIGTERM: {names}.",
+            epilog="Exit status: 0 stopped by a signal, 2 wrong options.",
+            **kwargs,
+        )
+        return prepare(parser)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options."""
+        parser.add_argument(
+            "--pause",
+            type=seconds,
+            metavar="SECONDS",
+            help="longest pause of each daemon while nothing is due (default: its own)",
+        )
+        parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
+
+    def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401
+        """Start the children and look after them."""
+        stop = Event()
+        if options["with_parent"]:
+            die_with_parent()
+        # The first connection starts the embedded server, if there is one: six children need not race.
+        connection.ensure_connection()
+        connection.close()
+        with stopping_on_signals(stop, self._say):
+            Family([self._child(daemon.name, options) for daemon in DAEMONS], self._say).run(stop)
+        self._say("all daemons stopped")
+
+    def _child(self, name: str, options: dict[str, Any]) -> Child:
+        manage = Path(settings.BASE_DIR) / "manage.py"
+        pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
+        return Child(name, [sys.executable, str(manage), name, "--with-parent", *pause])
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"daemons: {text}\n")
+        sys.stderr.flush()

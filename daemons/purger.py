@@ -1,0 +1,208 @@
+"""Archives finished workunits and drops their rows; keeps the ledger's days in order.
+
+Claim, act, settle: workunits are claimed by a lease, written as compressed JSON lines that are on
+disk for good before anything is dropped, and dropped if nobody woke them meanwhile.  A crash in
+between archives a workunit twice, never not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
+
+from daemons.tally import WHOLE, Shard, Tally
+from scheduler import sql, storage
+from scheduler.lifecycle import (
+    Actor,
+    AssimilateState,
+    Axis,
+    Because,
+    ErrorMask,
+    FileDeleteState,
+    Outcome,
+    ReleaseState,
+    ServerState,
+    ValidateState,
+    state_label,
+)
+
+log = logging.getLogger(__name__)
+
+PACKAGE = "daemons.sql"
+LEASE = timedelta(minutes=10)
+#: How many days of the ledger are made before they begin.
+DAYS_AHEAD = 14
+_PREFIX = "ledger_entry_"
+_WORDS = {
+    "server_state": ServerState,
+    "outcome": Outcome,
+    "validate_state": ValidateState,
+    "file_delete_state": FileDeleteState,
+    "assimilate_state": AssimilateState,
+    "release_state": ReleaseState,
+}
+
+
+def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
+    """Archive and drop what is finished; make and drop days of the ledger."""
+    made, dropped = tend_ledger(now=now)
+    claimed = sql.fetch(
+        "claim_purgeable",
+        {
+            "now": now,
+            "finished_before": now - settings.PROJECT.purge_after,
+            "lease_until": now + LEASE,
+            "limit": limit,
+            "shard_count": shard.count,
+            "shard_index": shard.index,
+        },
+        PACKAGE,
+    )
+    purged = _purge(claimed, now=now) if claimed else 0
+    return Tally(
+        seen=len(claimed),
+        counts={
+            "purged": purged,
+            "woken meanwhile": len(claimed) - purged,
+            "ledger days made": made,
+            "ledger days dropped": dropped,
+        },
+        more=len(claimed) >= limit,
+    )
+
+
+def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
+    tokens = {row["id"]: row["lease_token"] for row in claimed}
+    rows = sql.fetch(
+        "read_archivable", {"ids": sorted(tokens), "oldest": _oldest_of(tokens)}, PACKAGE
+    )
+    storage.append_archive(now.date(), [_line(row, now=now) for row in rows])
+    with transaction.atomic():
+        locked = sql.fetch(
+            "lock_archived",
+            {"ids": list(tokens), "tokens": list(tokens.values())},
+            PACKAGE,
+        )
+        return sql.execute("drop_workunits", {"ids": [row["id"] for row in locked]}, PACKAGE)
+
+
+def _oldest_of(tokens: dict[int, int]) -> datetime:
+    """Nothing happened to these workunits before: older days of the ledger need not be read."""
+    row = sql.fetch_one("read_oldest_birth", {"ids": list(tokens)}, PACKAGE)
+    oldest: datetime = row["oldest"] if row else datetime.min
+    return oldest
+
+
+def _line(row: dict[str, Any], *, now: datetime) -> bytes:
+    workunit = _in_words(row["workunit"])
+    workunit["app"] = row["app"]
+    workunit["errors"] = [bit.name for bit in ErrorMask(workunit["error_mask"])]
+    outputs: dict[int, list[dict[str, Any]]] = {}
+    for output in row["outputs"] or ():
+        outputs.setdefault(output.pop("result_id"), []).append(output)
+    entry = {
+        "archived_at": now.isoformat(),
+        "workunit": workunit,
+        "results": [
+            {**_in_words(result), "outputs": outputs.get(result["id"], [])}
+            for result in row["results"] or ()
+        ],
+        "credit": row["credit"] or [],
+        "timeline": [_step(*step) for step in row["timeline"] or ()],
+    }
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        column: _WORDS[column](value).name if column in _WORDS else value
+        for column, value in row.items()
+    }
+
+
+def _step(  # noqa: PLR0913, PLR0917  the seven columns of a ledger entry
+    at: str, result_id: int | None, axis: int, source: int, target: int, because: int, by: int
+) -> dict[str, Any]:
+    subject = {} if result_id is None else {"result_id": result_id}
+    return {
+        "at": at,
+        **subject,
+        "axis": Axis(axis).label,
+        "from": state_label(Axis(axis), source),
+        "to": state_label(Axis(axis), target),
+        "because": Because(because).label,
+        "by": Actor(by).label,
+    }
+
+
+def tend_ledger(*, now: datetime) -> tuple[int, int]:
+    """Make the coming days' partitions, drop days older than every living workunit."""
+    row = sql.fetch_one("read_ledger_days", {}, PACKAGE) or {}
+    existing = set(row.get("partitions") or ())
+    today = now.date()
+    wanted = [today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)]
+    missing = [day for day in wanted if _partition(day) not in existing]
+    oldest = row.get("oldest")
+    keep_from = min(today, oldest.date()) if oldest else today
+    stale = sorted(name for name in existing if (day := _day_of(name)) and day < keep_from)
+    made = sum(_change(_make_day, day) for day in missing)
+    dropped = sum(_change(_drop_day, name) for name in stale)
+    return made, dropped
+
+
+def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of the two below
+    """Change a partition unless somebody is in the way: then the next pass does it."""
+    try:
+        with transaction.atomic():
+            return bool(change(subject))
+    except DatabaseError as error:
+        reason = " ".join(str(error).split())
+        log.warning("ledger day not changed", extra={"day": str(subject), "reason": reason})
+        return False
+
+
+def _make_day(day: date) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '2s'")
+        # A day that has begun in the default partition stays there: rows are never moved.
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM ledger_entry_default WHERE at >= %s AND at < %s)",
+            [_midnight(day), _midnight(day + timedelta(days=1))],
+        )
+        row = cursor.fetchone()
+        if row and row[0]:
+            return False
+        cursor.execute(
+            f"CREATE TABLE IF NOT EXISTS {_partition(day)} PARTITION OF ledger_entry "
+            f"FOR VALUES FROM ('{_midnight(day)}') TO ('{_midnight(day + timedelta(days=1))}')"
+        )
+    return True
+
+
+def _drop_day(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '2s'")
+        cursor.execute(f"DROP TABLE IF EXISTS {name}")
+    return True
+
+
+def _partition(day: date) -> str:
+    return f"{_PREFIX}{day:%Y%m%d}"
+
+
+def _day_of(name: str) -> date | None:
+    """The day of a partition's name; None for the default partition."""
+    digits = name.removeprefix(_PREFIX)
+    if len(digits) != len("YYYYMMDD") or not digits.isdecimal():
+        return None
+    return date(int(digits[:4]), int(digits[4:6]), int(digits[6:]))
+
+
+def _midnight(day: date) -> str:
+    return f"{day.isoformat()} 00:00:00+00"

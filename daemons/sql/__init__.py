@@ -1,0 +1,1 @@
+"""Statements used by daemons only, one per file."""

@@ -1,0 +1,28 @@
+-- Claim workunits of which nothing is left to do, files included, for archiving.
+WITH due AS (
+    SELECT w.id
+    FROM workunit AS w
+    WHERE
+        w.file_delete_state = 2
+        AND w.assimilate_state = 2
+        AND w.transition_at IS NULL
+        AND NOT w.need_validate
+        AND w.finished_at <= %(finished_before)s::timestamptz
+        AND (w.lease_until IS NULL OR w.lease_until <= %(now)s::timestamptz)
+        AND w.id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+        AND NOT EXISTS (
+            SELECT FROM result AS r
+            WHERE r.workunit_id = w.id AND (r.server_state <> 5 OR r.file_delete_state <> 2)
+        )
+    ORDER BY w.id
+    LIMIT %(limit)s::bigint
+    FOR NO KEY UPDATE OF w SKIP LOCKED
+)
+
+UPDATE workunit AS w
+SET
+    lease_until = %(lease_until)s::timestamptz,
+    lease_token = w.lease_token + 1
+FROM due
+WHERE w.id = due.id
+RETURNING w.id, w.lease_token

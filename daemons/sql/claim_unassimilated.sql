@@ -1,0 +1,54 @@
+-- Claim finished workunits for a while, with what the science is told of them.
+WITH due AS (
+    SELECT id
+    FROM workunit
+    WHERE
+        -- The code itself, not a parameter: a generic plan must see that the partial index fits.
+        assimilate_state = 1
+        AND assimilate_state = any(%(sources)s::smallint[])
+        AND (assimilate_after IS NULL OR assimilate_after <= %(now)s::timestamptz)
+        AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)
+        AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+    ORDER BY id
+    LIMIT %(limit)s::bigint
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+
+claimed AS (
+    UPDATE workunit AS w
+    SET
+        lease_until = %(lease_until)s::timestamptz,
+        lease_token = w.lease_token + 1
+    FROM due
+    WHERE w.id = due.id
+    RETURNING
+        w.id, w.name, w.app_id, w.batch_id, w.meta, w.outputs, w.error_mask, w.cancel_reason,
+        w.canonical_result_id, w.lease_token
+)
+
+SELECT
+    claimed.id,
+    claimed.name,
+    claimed.batch_id,
+    claimed.meta,
+    claimed.outputs,
+    claimed.error_mask,
+    claimed.cancel_reason,
+    claimed.canonical_result_id,
+    claimed.lease_token,
+    app.name AS app,
+    app.assimilator,
+    canonical.name AS canonical_result_name,
+    brought.positions,
+    brought.names
+FROM claimed
+INNER JOIN app ON claimed.app_id = app.id
+LEFT JOIN result AS canonical ON claimed.canonical_result_id = canonical.id
+CROSS JOIN LATERAL (
+    SELECT
+        array_agg(f.position ORDER BY f.position) AS positions,
+        array_agg(f.name ORDER BY f.position) AS names
+    FROM result_file AS f
+    WHERE f.result_id = claimed.canonical_result_id
+) AS brought
+ORDER BY claimed.id

@@ -1,0 +1,14 @@
+-- Drop doomed files that are gone from disk, and put off those that could not be deleted.
+WITH dropped AS (
+    DELETE FROM file
+    WHERE id = any(%(gone_ids)s::bigint[]) AND doomed_at IS NOT NULL
+    RETURNING id
+),
+
+put_off AS (
+    UPDATE file
+    SET doomed_at = %(again_at)s::timestamptz
+    WHERE id = any(%(kept_ids)s::bigint[]) AND doomed_at IS NOT NULL
+)
+
+SELECT id FROM dropped

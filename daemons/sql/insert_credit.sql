@@ -1,0 +1,19 @@
+-- Grant credit for valid results; what was granted before under the same rule is left out.
+INSERT INTO credit_entry (result_id, rule, account_id, host_id, app_id, amount, granted_at)
+SELECT
+    granted.result_id,
+    %(rule)s::text,
+    granted.account_id,
+    granted.host_id,
+    granted.app_id,
+    granted.amount,
+    %(now)s::timestamptz
+FROM unnest(
+    %(result_ids)s::bigint[],
+    %(account_ids)s::bigint[],
+    %(host_ids)s::bigint[],
+    %(app_ids)s::bigint[],
+    %(amounts)s::numeric[]
+) AS granted (result_id, account_id, host_id, app_id, amount)
+ON CONFLICT (result_id, rule) DO NOTHING
+RETURNING result_id

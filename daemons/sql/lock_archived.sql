@@ -1,0 +1,14 @@
+-- Lock archived workunits whose lease still carries our token and which nobody woke meanwhile.
+SELECT w.id
+FROM workunit AS w
+INNER JOIN unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token) ON w.id = u.id
+WHERE
+    w.lease_token = u.token
+    AND w.file_delete_state = 2
+    AND w.transition_at IS NULL
+    AND NOT EXISTS (
+        SELECT FROM result AS r
+        WHERE r.workunit_id = w.id AND (r.server_state <> 5 OR r.file_delete_state <> 2)
+    )
+ORDER BY w.id
+FOR UPDATE OF w SKIP LOCKED

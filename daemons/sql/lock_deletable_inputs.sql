@@ -1,0 +1,13 @@
+-- Lock workunits whose input files they need no more; those that another pass holds are skipped.
+SELECT
+    id,
+    file_delete_state
+FROM workunit
+WHERE
+    file_delete_state IN (1, 3)
+    AND file_delete_state = any(%(sources)s::smallint[])
+    AND (file_delete_after IS NULL OR file_delete_after <= %(now)s::timestamptz)
+    AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+ORDER BY id
+LIMIT %(limit)s::bigint
+FOR NO KEY UPDATE SKIP LOCKED

@@ -1,0 +1,33 @@
+-- Lock the workunits that are due, longest due first; those that another pass holds are skipped.
+SELECT
+    id,
+    name,
+    app_id,
+    priority,
+    min_quorum,
+    target_nresults,
+    max_error_results,
+    max_total_results,
+    max_success_results,
+    max_timeouts,
+    hr_class,
+    app_version_id,
+    start_after,
+    start_before,
+    end_before,
+    release_state,
+    pending_dependency_count,
+    cancel_requested_at,
+    error_mask,
+    need_validate,
+    canonical_result_id,
+    assimilate_state,
+    file_delete_state,
+    transition_at
+FROM workunit
+WHERE
+    transition_at <= %(now)s::timestamptz
+    AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+ORDER BY transition_at
+LIMIT %(limit)s::bigint
+FOR NO KEY UPDATE SKIP LOCKED

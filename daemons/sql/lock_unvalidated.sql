@@ -1,0 +1,24 @@
+-- Lock workunits that ask for validation, with their apps' rules; locked ones are skipped.
+SELECT
+    w.id,
+    w.name,
+    w.app_id,
+    w.min_quorum,
+    w.canonical_result_id,
+    w.canonical_credit,
+    w.error_mask,
+    w.outputs,
+    w.rsc_fpops_est,
+    w.rsc_fpops_bound,
+    app.validator,
+    app.credit_rule,
+    app.credit_per_workunit
+FROM workunit AS w
+INNER JOIN app ON w.app_id = app.id
+WHERE
+    w.need_validate
+    AND app.validator = any(%(validators)s::text[])
+    AND w.id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+ORDER BY w.id
+LIMIT %(limit)s::bigint
+FOR NO KEY UPDATE OF w SKIP LOCKED

@@ -1,0 +1,17 @@
+-- Results whose outputs nobody needs, those that were never tried first.
+SELECT
+    r.id,
+    r.workunit_id,
+    r.name,
+    r.file_delete_state,
+    r.received_at,
+    jsonb_array_length(w.outputs) AS outputs
+FROM result AS r
+INNER JOIN workunit AS w ON r.workunit_id = w.id
+WHERE
+    r.file_delete_state IN (1, 3)
+    AND r.file_delete_state = any(%(sources)s::smallint[])
+    AND (r.file_delete_after IS NULL OR r.file_delete_after <= %(now)s::timestamptz)
+    AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+ORDER BY r.id
+LIMIT %(limit)s::bigint

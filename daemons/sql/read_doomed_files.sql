@@ -1,0 +1,11 @@
+-- Files that nobody refers to, to be deleted from disk, longest doomed first.
+SELECT
+    id,
+    name
+FROM file
+WHERE
+    doomed_at IS NOT NULL
+    AND doomed_at <= %(now)s::timestamptz
+    AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+ORDER BY doomed_at, id
+LIMIT %(limit)s::bigint

@@ -1,0 +1,41 @@
+-- Settle assimilated workunits whose lease still carries our token, and wake the transitioner.
+WITH held AS (
+    SELECT w.id
+    FROM workunit AS w
+    INNER JOIN unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token) ON w.id = u.id
+    WHERE w.lease_token = u.token AND w.assimilate_state = any(%(sources)s::smallint[])
+    ORDER BY w.id
+    FOR NO KEY UPDATE OF w
+),
+
+settled AS (
+    UPDATE workunit AS w
+    SET
+        assimilate_state = %(target)s::smallint,
+        finished_at = %(now)s::timestamptz,
+        lease_until = NULL,
+        transition_at = %(now)s::timestamptz
+    FROM held
+    INNER JOIN unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token) ON held.id = u.id
+    WHERE
+        w.id = held.id
+        AND w.lease_token = u.token
+        AND w.assimilate_state = any(%(sources)s::smallint[])
+    RETURNING w.id
+),
+
+written AS (
+    INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        id,
+        %(axis)s::smallint,
+        %(source)s::smallint,
+        %(target)s::smallint,
+        %(because)s::smallint,
+        %(by)s::smallint
+    FROM settled
+    WHERE %(ledger)s::boolean
+)
+
+SELECT id FROM settled

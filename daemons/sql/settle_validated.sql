@@ -1,0 +1,45 @@
+-- Settle validated workunits: the canonical result and its worth, if there is one; always a wake-up.
+WITH verdict AS (
+    SELECT *
+    FROM unnest(
+        %(ids)s::bigint[],
+        %(canonical_ids)s::bigint[],
+        %(credits)s::numeric[]
+    ) AS v (id, canonical_id, credit)
+),
+
+settled AS (
+    UPDATE workunit AS w
+    SET
+        canonical_result_id = coalesce(w.canonical_result_id, verdict.canonical_id),
+        canonical_credit = CASE
+            WHEN verdict.canonical_id IS NULL THEN w.canonical_credit
+            ELSE verdict.credit
+        END,
+        need_validate = FALSE,
+        transition_at = %(now)s::timestamptz
+    FROM verdict
+    WHERE
+        w.id = verdict.id
+        AND (
+            verdict.canonical_id IS NULL
+            OR (w.canonical_result_id IS NULL AND w.error_mask = 0)
+        )
+    RETURNING w.id, verdict.canonical_id
+),
+
+written AS (
+    INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        id,
+        %(axis)s::smallint,
+        %(source)s::smallint,
+        %(target)s::smallint,
+        %(because)s::smallint,
+        %(by)s::smallint
+    FROM settled
+    WHERE canonical_id IS NOT NULL AND %(ledger)s::boolean
+)
+
+SELECT id FROM settled

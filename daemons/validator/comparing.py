@@ -1,0 +1,155 @@
+"""Judges one workunit's successes: who agrees, who is canonical, what they are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scheduler.lifecycle import (
+    Actor,
+    Axis,
+    Because,
+    Move,
+    ResultState,
+    ValidateState,
+)
+from scheduler.policy import credit, quorum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from decimal import Decimal
+
+    from daemons.science.interfaces import Validator
+
+_UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A workunit that asks for validation, with its app's rules."""
+
+    id: int
+    name: str
+    app_id: int
+    min_quorum: int
+    canonical_result_id: int | None
+    canonical_credit: Decimal
+    error_mask: int
+    outputs: list[dict[str, Any]]
+    rsc_fpops_est: float
+    rsc_fpops_bound: float
+    validator: str
+    credit_rule: str
+    credit_per_workunit: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A success that may be compared; times in seconds."""
+
+    id: int
+    workunit_id: int
+    validate_state: int
+    host_id: int | None
+    account_id: int | None
+    app_version_id: int | None
+    elapsed_time: float
+    cpu_time: float
+    flops_estimate: float
+    sent_at: datetime | None
+    received_at: datetime | None
+    positions: list[int] | None
+    digests: list[str] | None
+
+    @property
+    def turnaround(self) -> float:
+        """Seconds between sending and reporting; 0 if unknown."""
+        if self.sent_at is None or self.received_at is None:
+            return 0.0
+        return max(0.0, (self.received_at - self.sent_at).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a workunit: the moves of its results and the pay of the valid ones.
+
+    `canonical` is set only if it was found now.
+    """
+
+    workunit: Asking
+    canonical: int | None = None
+    pay: Decimal | None = None
+    valid: tuple[Success, ...] = ()
+    refused: tuple[Success, ...] = ()
+    moves: tuple[tuple[Success, Move], ...] = ()
+
+
+def judge(workunit: Asking, successes: Sequence[Success], science: Validator[Any]) -> Judged:
+    """Compare what nobody has judged yet, among itself or with the canonical result."""
+    by_id = {success.id: success for success in successes}
+    new = [success for success in successes if success.validate_state in _UNJUDGED]
+    if workunit.error_mask or not new:
+        return Judged(workunit)
+    candidates = [_candidate(workunit, success, science) for success in new]
+    known = by_id.get(workunit.canonical_result_id or 0)
+    if workunit.canonical_result_id is None:
+        found = quorum.check_set(candidates, min_quorum=workunit.min_quorum, agree=science.agree)
+    elif known is not None:
+        truth = _candidate(workunit, known, science)
+        found = quorum.check_late(candidates, truth, agree=science.agree)
+    else:
+        return Judged(workunit)
+    valid = tuple(by_id[one] for one in found.valid)
+    refused = tuple(by_id[one] for one in (*found.invalid, *found.missing))
+    is_new = workunit.canonical_result_id is None and found.canonical is not None
+    pay = _pay(workunit, valid) if is_new else workunit.canonical_credit
+    return Judged(
+        workunit,
+        canonical=found.canonical if is_new else None,
+        pay=pay if valid else None,
+        valid=valid,
+        refused=refused,
+        moves=tuple((by_id[one], move) for one, move in _moves(found, by_id)),
+    )
+
+
+def _candidate(
+    workunit: Asking, success: Success, science: Validator[Any]
+) -> quorum.Candidate[Any]:
+    digests = dict(zip(success.positions or (), success.digests or (), strict=True))
+    return quorum.Candidate(success.id, science.evidence(workunit.outputs, digests))
+
+
+def _pay(workunit: Asking, valid: Iterable[Success]) -> Decimal:
+    return credit.amount(
+        workunit.credit_rule,
+        [credit.Effort(one.elapsed_time, one.cpu_time, one.flops_estimate) for one in valid],
+        fixed=workunit.credit_per_workunit,
+        rsc_fpops_bound=workunit.rsc_fpops_bound,
+    )
+
+
+def _moves(found: quorum.Consensus, by_id: dict[int, Success]) -> Iterable[tuple[int, Move]]:
+    judged = (
+        (found.valid, ValidateState.VALID, Because.AGREES),
+        (found.invalid, ValidateState.INVALID, Because.DISAGREES),
+        (found.missing, ValidateState.INVALID, Because.OUTPUT_MISSING),
+        (found.inconclusive, ValidateState.INCONCLUSIVE, Because.NO_QUORUM_YET),
+    )
+    for ids, target, because in judged:
+        for one in ids:
+            source = by_id[one].validate_state
+            if source != target:
+                yield one, Move(Axis.VALIDATION, source, target, because, Actor.VALIDATOR)
+    for one in found.missing:
+        yield one, _UNREADABLE
+
+
+_UNREADABLE = Move(
+    Axis.RESULT,
+    ResultState.SUCCESS,
+    ResultState.VALIDATE_ERROR,
+    Because.OUTPUT_MISSING,
+    Actor.VALIDATOR,
+)
