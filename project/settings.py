@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
     master_url=env.web_url("MASTER_URL", "http://127.0.0.1:8000/"),
     ledger=env.boolean("LEDGER", default=True),
+    request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
+    purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),
 )
 
 # Where it keeps things; PostgreSQL keeps the rest
