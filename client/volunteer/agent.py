@@ -7,30 +7,34 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from volunteer import events, mailbox, slot
 from volunteer.attach import NoProjectError, read_master_page
 from volunteer.compose import Surroundings, compose_request
 from volunteer.config import Rules
-from volunteer.display import Display
-from volunteer.events import Command, Event
 from volunteer.files import DownloadError, Wanted, fetch
 from volunteer.host import folder_size, with_disk
 from volunteer.journal import Journal, load_state
 from volunteer.records import HeldResult, Phase, State
 from volunteer.runner import Ended, Runner, kill_orphan, kill_strays
-from volunteer.slot import Home
 from volunteer.state import advance
 from volunteer.transport import Body, Transport, UnreachableError
 from volunteer.uploads import Finished, UploadError, send
-from volunteer.wire.messages import HostFacts
 from volunteer.wire.replies import decode_reply
 from volunteer.wire.requests import encode_request
 from volunteer.wire.xml import BadXmlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from volunteer.display import Display
+    from volunteer.events import Command, Event
+    from volunteer.slot import Home
+    from volunteer.wire.messages import HostFacts
 
 _PAUSE_BUSY, _PAUSE_IDLE = 0.05, 0.5
 _MEASURE_SECONDS = 5.0
@@ -238,9 +242,7 @@ class Agent:
             found = read_master_page(self.transport, project)
         except NoProjectError as error:
             reason = str(error).partition("\n")[0]
-            return events.MasterPageRead(
-                self.now(), _chance(), project=project, reason=reason
-            )
+            return events.MasterPageRead(self.now(), _chance(), project=project, reason=reason)
         return events.MasterPageRead(self.now(), project=project, scheduler_urls=found)
 
     def _ask(self, command: events.Ask, body: bytes) -> Event:
@@ -256,12 +258,8 @@ class Agent:
             except (UnreachableError, BadXmlError) as error:
                 reason = f"{url}: {error}"
                 continue
-            return events.ReplyReceived(
-                self.now(), _chance(), project=command.project, reply=reply
-            )
-        return events.RequestFailed(
-            self.now(), _chance(), project=command.project, reason=reason
-        )
+            return events.ReplyReceived(self.now(), _chance(), project=command.project, reply=reply)
+        return events.RequestFailed(self.now(), _chance(), project=command.project, reason=reason)
 
     def _fetch(self, project: str, wanted: Wanted) -> Event:
         name = wanted.info.name

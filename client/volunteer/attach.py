@@ -106,10 +106,11 @@ def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
         values["user_name"] = credentials.new_name
     try:
         answer = transport.get(web_rpc_url(base, name, **values))
-        reply = decode_account(answer.content)
     except UnreachableError as error:
         message = f"{error}.\nHint: check the network and try again."
         raise NoProjectError(message) from error
+    try:
+        reply = decode_account(answer.content)
     except BadXmlError as error:
         message = (
             f"{base}{name} gives no account reply (HTTP {answer.status}).\n"

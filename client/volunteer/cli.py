@@ -10,9 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 from volunteer import __version__, mailbox
 from volunteer.agent import Agent, Tools, fulfil_wishes
@@ -27,6 +26,10 @@ from volunteer.slot import Home
 from volunteer.status import as_json, as_lines
 from volunteer.transport import HttpTransport
 from volunteer.wire.web import canonical_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
 
 OK, FAILED, UNREACHABLE, REFUSED, IN_USE, NOT_ATTACHED = 0, 1, 3, 4, 5, 6
 _CODES = {Trouble.UNREACHABLE: UNREACHABLE, Trouble.REFUSED: REFUSED}
@@ -212,7 +215,7 @@ def _credentials(options: argparse.Namespace) -> Credentials:
 
 
 def _tools(home: Home, rules: Rules) -> Tools:
-    host = read_host(home.path, rules.slots)
+    host = read_host(home.path, rules.slots, time.time())
     return Tools(home, host, rules, HttpTransport(host.platform), for_terminal(rules.slots))
 
 
@@ -234,7 +237,7 @@ def work(options: argparse.Namespace, home: Home) -> int:
     """Carry out `run`."""
     mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
     stopping = threading.Event()
-    with mailbox.locked(home.path):
+    with mailbox.locked(home.path, patience=1.0):
         state = load_state(home.path)
         if not state.projects and not mailbox.waiting(home.path):
             message = "Not attached to any project.\nHint: volunteer attach URL --email E"

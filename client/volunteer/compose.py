@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from volunteer.config import DAY, Rules
-from volunteer.events import Ask
 from volunteer.records import (
     ClientState,
     HeldResult,
@@ -22,6 +22,9 @@ from volunteer.wire.messages import (
     SchedulerRequest,
     StickyFile,
 )
+
+if TYPE_CHECKING:
+    from volunteer.events import Ask
 
 
 @dataclass(frozen=True, slots=True)

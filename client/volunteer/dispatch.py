@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import TYPE_CHECKING
 
-from volunteer.config import Rules
 from volunteer.events import Command, Event
 from volunteer.records import State
+
+if TYPE_CHECKING:
+    from volunteer.config import Rules
 
 Step = tuple[State, list[Command]]
 

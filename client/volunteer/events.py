@@ -7,8 +7,10 @@ state machine draws none. `project` is always the canonical address of the proje
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from volunteer.wire.messages import Reply
+if TYPE_CHECKING:
+    from volunteer.wire.messages import Reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from volunteer.signature import verifies
 from volunteer.transport import (
@@ -18,7 +18,11 @@ from volunteer.transport import (
     Transport,
     UnreachableError,
 )
-from volunteer.wire.messages import FileInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from volunteer.wire.messages import FileInfo
 
 # The end of a broken transfer may be the error page of a proxy (PROTOCOL 3.1).
 _DOUBTFUL_BYTES = 5000

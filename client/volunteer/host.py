@@ -43,12 +43,12 @@ def platforms() -> tuple[str, ...]:
     )
 
 
-def read_host(folder: Path, slots: int) -> HostFacts:
+def read_host(folder: Path, slots: int, now: float) -> HostFacts:
     """Gather the facts; the speed is measured once in five days and kept in `host.json`."""
     names = platforms()
     cpu = _cpuinfo()
     total, _, free = shutil.disk_usage(folder)
-    speed = _speed(folder / "host.json")
+    speed = _speed(folder / "host.json", now)
     return HostFacts(
         host_cpid="",
         platform=names[0],
@@ -143,9 +143,8 @@ def _address() -> str:
         return "127.0.0.1"
 
 
-def _speed(path: Path) -> dict[str, float]:
+def _speed(path: Path, now: float) -> dict[str, float]:
     """Give operations per second of one processor, from the file if it is fresh."""
-    now = time.time()
     try:
         known = json.loads(path.read_text())
         if 0 <= now - known["measured_at"] < _BENCHMARK_VALID_SECONDS:

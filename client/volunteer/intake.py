@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from volunteer.events import ClearSlot, Command, Discard, Kill, Say
 from volunteer.records import (
@@ -20,8 +20,12 @@ from volunteer.records import (
 )
 from volunteer.signature import verifies_text
 from volunteer.verdicts import ABORTED_BY_PROJECT
-from volunteer.wire.messages import AppVersion, FileInfo, Reply, Result
 from volunteer.wire.replies import is_safe_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from volunteer.wire.messages import AppVersion, FileInfo, Reply, Result
 
 _NOT_STARTED = (Phase.FETCHING, Phase.READY)
 

@@ -9,10 +9,12 @@ import secrets
 import types
 import typing
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from volunteer.records import State
+
+if typing.TYPE_CHECKING:
+    from pathlib import Path
 
 T = typing.TypeVar("T")
 FORMAT = 1
@@ -55,7 +57,7 @@ class Journal:
                 return from_plain(State, content["state"])
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 reasons.append(f"{path}: {error}")
         if reasons:
             message = (

@@ -7,11 +7,14 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from volunteer.events import Attached, Detached, ProjectEvent, UpdateWanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 class FolderInUseError(Exception):
@@ -71,20 +74,32 @@ def waiting(folder: Path) -> list[tuple[Path, Wish]]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Be the only one who changes the folder; raises FolderInUseError at once otherwise."""
+def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Be the only one who changes the folder; raises FolderInUseError after `patience` seconds.
+
+    Other commands hold the lock for moments, so whoever means to stay should wait a little.
+    """
+    until = time.monotonic() + patience
     with (folder / "lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        while not _try_lock(file) and time.monotonic() < until:
+            time.sleep(0.02)
+        if not _try_lock(file):
             file.seek(0)
             owner = file.read().strip() or "unknown"
             message = (
                 f"A client runs already in {folder} (process {owner}).\n"
                 "Hint: stop it, or choose another folder with --dir."
             )
-            raise FolderInUseError(message) from error
+            raise FolderInUseError(message)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
+
+
+def _try_lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

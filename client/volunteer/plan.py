@@ -241,6 +241,10 @@ def _has_reason(
 ) -> bool:
     if project.update_wanted or project.hostid == 0:
         return not rules.once or project.url not in state.contacted or project.update_wanted
+    # An upload that has just begun ends soon: one contact then reports and asks for more.
+    young = (now - held.ready_at < rules.report_wait for held in project.in_phase(Phase.UPLOADING))
+    if any(young):
+        return False
     if seconds > 0 or 0 < project.contact_by <= now:
         return True
     return report_due(project, rules, now)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from volunteer import events
-from volunteer.config import Rules
 from volunteer.dispatch import Step, apply
 from volunteer.events import Command, Kill, Say
 from volunteer.plan import after_error
@@ -20,8 +20,11 @@ from volunteer.records import (
 )
 from volunteer.verdicts import COULD_NOT_START, DISK_LIMIT, Again, judge_exit
 
+if TYPE_CHECKING:
+    from volunteer.config import Rules
 
-@apply.register
+
+@apply.register(events.ProcessStarted)
 def _(event: events.ProcessStarted, state: State, rules: Rules) -> Step:
     del rules
     state, project, held = _process(event, state)
@@ -37,7 +40,7 @@ def _(event: events.ProcessStarted, state: State, rules: Rules) -> Step:
     return state.with_project(project.with_result(running)), [Say(f"{event.result} running{again}")]
 
 
-@apply.register
+@apply.register(events.ProcessNotStarted)
 def _(event: events.ProcessNotStarted, state: State, rules: Rules) -> Step:
     del rules
     state, project, held = _process(event, state)
@@ -53,7 +56,7 @@ def _(event: events.ProcessNotStarted, state: State, rules: Rules) -> Step:
     ]
 
 
-@apply.register
+@apply.register(events.SlotMeasured)
 def _(event: events.SlotMeasured, state: State, rules: Rules) -> Step:
     del rules
     project = state.projects[event.project]
@@ -68,7 +71,7 @@ def _(event: events.SlotMeasured, state: State, rules: Rules) -> Step:
     return state.with_project(project.with_result(held)), commands
 
 
-@apply.register
+@apply.register(events.ProcessInterrupted)
 def _(event: events.ProcessInterrupted, state: State, rules: Rules) -> Step:
     del rules
     state, project, held = _process(event, state)
@@ -78,7 +81,7 @@ def _(event: events.ProcessInterrupted, state: State, rules: Rules) -> Step:
     return state.with_project(project.with_result(held)), []
 
 
-@apply.register
+@apply.register(events.ProcessExited)
 def _(event: events.ProcessExited, state: State, rules: Rules) -> Step:
     state, project, held = _process(event, state)
     if event.falsified:

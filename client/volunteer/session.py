@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from volunteer.agent import Agent
 from volunteer.records import Phase, Project, State
+
+if TYPE_CHECKING:
+    import threading
+
+    from volunteer.agent import Agent
 
 _PATIENCE = 5
 

@@ -6,14 +6,17 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from volunteer.events import Output
 from volunteer.files import md5_of
-from volunteer.records import HeldResult, Project
-from volunteer.wire.messages import FileRef, HostFacts
 from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, host_info
 from volunteer.wire.web import folder_name
 from volunteer.wire.xml import block, leaf
+
+if TYPE_CHECKING:
+    from volunteer.records import HeldResult, Project
+    from volunteer.wire.messages import FileRef, HostFacts
 
 FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"

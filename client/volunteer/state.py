@@ -8,16 +8,19 @@ nothing: what was begun is begun again.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 # Imported for the event kinds that they register.
 from volunteer import events, runs, transfers
-from volunteer.config import Rules
 from volunteer.dispatch import Step, apply
 from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Say
 from volunteer.intake import take_reply
 from volunteer.plan import next_commands
 from volunteer.records import Phase, Project, State
 from volunteer.wire.messages import Account
+
+if TYPE_CHECKING:
+    from volunteer.config import Rules
 
 __all__ = ["Step", "advance", "runs", "transfers"]
 
@@ -35,12 +38,12 @@ def advance(state: State, event: Event, rules: Rules) -> Step:
     return apply(event, state, rules)
 
 
-@apply.register
+@apply.register(events.Tick)
 def _(event: events.Tick, state: State, rules: Rules) -> Step:
     return next_commands(state, event, rules)
 
 
-@apply.register
+@apply.register(events.Attached)
 def _(event: events.Attached, state: State, rules: Rules) -> Step:
     del rules
     known = state.projects.get(event.project)
@@ -52,7 +55,7 @@ def _(event: events.Attached, state: State, rules: Rules) -> Step:
     return state.with_project(project), [Say(f"attached to {event.project}")]
 
 
-@apply.register
+@apply.register(events.Detached)
 def _(event: events.Detached, state: State, rules: Rules) -> Step:
     del rules
     project = state.projects[event.project]
@@ -67,7 +70,7 @@ def _(event: events.Detached, state: State, rules: Rules) -> Step:
     return replace(state, projects=rest), commands
 
 
-@apply.register
+@apply.register(events.UpdateWanted)
 def _(event: events.UpdateWanted, state: State, rules: Rules) -> Step:
     del rules
     project = replace(
@@ -76,7 +79,7 @@ def _(event: events.UpdateWanted, state: State, rules: Rules) -> Step:
     return state.with_project(project), []
 
 
-@apply.register
+@apply.register(events.RunBegan)
 def _(event: events.RunBegan, state: State, rules: Rules) -> Step:
     del rules
     project = replace(
@@ -92,7 +95,7 @@ def _(event: events.RunBegan, state: State, rules: Rules) -> Step:
     return state.with_project(project), []
 
 
-@apply.register
+@apply.register(events.MasterPageRead)
 def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
     state = state.done_with(f"ask {event.project}")
     project = state.projects[event.project]
@@ -117,7 +120,7 @@ def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
     ]
 
 
-@apply.register
+@apply.register(events.RequestFailed)
 def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
     state = state.done_with(f"ask {event.project}")
     project = state.projects[event.project]
@@ -134,7 +137,7 @@ def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
     ]
 
 
-@apply.register
+@apply.register(events.ReplyReceived)
 def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     state = state.done_with(f"ask {event.project}")
     project, reply = state.projects[event.project], event.reply

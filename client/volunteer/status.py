@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volunteer import mailbox
-from volunteer.records import HeldResult, Project, State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from volunteer.records import HeldResult, Project, State
 
 
 def is_running(folder: Path) -> bool:

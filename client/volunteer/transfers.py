@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from volunteer import events
-from volunteer.config import Rules
 from volunteer.dispatch import Step, apply
 from volunteer.events import Discard, Event, Say
 from volunteer.records import HeldFile, Presence, Project, State
 
+if TYPE_CHECKING:
+    from volunteer.config import Rules
 
-@apply.register
+
+@apply.register(events.DownloadFinished)
 def _(event: events.DownloadFinished, state: State, rules: Rules) -> Step:
     del rules
     state, project, held = _transfer(event, state, "fetch")
@@ -21,7 +24,7 @@ def _(event: events.DownloadFinished, state: State, rules: Rules) -> Step:
     return state.with_project(project.with_file(here)), []
 
 
-@apply.register
+@apply.register(events.DownloadFailed)
 def _(event: events.DownloadFailed, state: State, rules: Rules) -> Step:
     state, project, held = _transfer(event, state, "fetch")
     if held is None:
@@ -35,7 +38,7 @@ def _(event: events.DownloadFailed, state: State, rules: Rules) -> Step:
     return state.with_project(project.with_file(failed)), [Say(text)]
 
 
-@apply.register
+@apply.register(events.FileLost)
 def _(event: events.FileLost, state: State, rules: Rules) -> Step:
     del rules
     project = state.projects[event.project]
@@ -47,7 +50,7 @@ def _(event: events.FileLost, state: State, rules: Rules) -> Step:
     ]
 
 
-@apply.register
+@apply.register(events.UploadFinished)
 def _(event: events.UploadFinished, state: State, rules: Rules) -> Step:
     del rules
     state, project, held = _transfer(event, state, "upload")
@@ -59,7 +62,7 @@ def _(event: events.UploadFinished, state: State, rules: Rules) -> Step:
     return state.with_project(project), []
 
 
-@apply.register
+@apply.register(events.UploadFailed)
 def _(event: events.UploadFailed, state: State, rules: Rules) -> Step:
     state, project, held = _transfer(event, state, "upload")
     if held is None:

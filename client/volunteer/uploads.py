@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from volunteer.transport import Body, Transport, UnreachableError
-from volunteer.wire.messages import FileInfo
 from volunteer.wire.uploads import (
     UploadReply,
     decode_upload_reply,
     size_query,
     upload_head,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from volunteer.wire.messages import FileInfo
 
 # Smaller files are sent without asking first what the server has (PROTOCOL 3.2).
 _WORTH_ASKING = 8192

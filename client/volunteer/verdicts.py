@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from volunteer.events import Output, ProcessExited
 from volunteer.records import ClientState, HeldFile, HeldResult, Project, Verdict
+
+if TYPE_CHECKING:
+    from volunteer.events import Output, ProcessExited
 
 # Signals that a computer sends when it shuts down, not ones that a faulty program earns:
 # HUP, INT, QUIT, KILL, TERM.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from itertools import starmap
+from typing import TYPE_CHECKING
 
-from volunteer.wire.messages import (
-    AppVersion,
-    HeldName,
-    HostFacts,
-    OutputReport,
-    ResultReport,
-    SchedulerRequest,
-    StickyFile,
-)
 from volunteer.wire.xml import block, encode, escape, leaf
+
+if TYPE_CHECKING:
+    from volunteer.wire.messages import (
+        AppVersion,
+        HeldName,
+        HostFacts,
+        OutputReport,
+        ResultReport,
+        SchedulerRequest,
+        StickyFile,
+    )
 
 # The version of BOINC's client whose manners we have; projects refuse clients that look old.
 CORE_VERSION = (8, 0, 0)

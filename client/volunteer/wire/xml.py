@@ -103,7 +103,7 @@ def _resolve(found: re.Match[str]) -> str:
     name = found.group(1)
     if name in _NAMED:
         return _NAMED[name]
-    code = int(name[2:], base=16) if name[1] == "x" else int(name[1:])
+    code = int(f"0{name[1:]}", base=16) if name[1] == "x" else int(name[1:])
     return chr(code) if 0 < code <= _LAST_CODE_POINT else ""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ for folder in (HERE, HERE.parents[2] / "client"):
         sys.path.insert(0, str(folder))
 
 from fake_project import FakeProject  # noqa: E402 - found through the lines above
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture

@@ -6,14 +6,16 @@ import hashlib
 import random
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qs, urlsplit
 
 from volunteer.signature import write_hex_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEY_BYTES = 128
 ACCOUNT_KEY = "0123456789abcdef0123456789abcdef"

@@ -118,36 +118,40 @@ def test_app_and_key_are_echoed_while_a_result_is_held(folder: Path, project: Fa
     assert "stopping; unfinished results go on next time" in out
 
 
+ENDS = [
+    (Work("plain", "lab"), "5", "0", "mode lab"),
+    (Work("linked", "upper", copy=False), "5", "0", "mode upper"),
+    (Work("fails", "fail"), "3", "3", "process exited with code 3 (0x3, -253)"),
+    (Work("crashes", "crash"), "3", "11", "process got signal 11"),
+    (Work("empty", "nothing"), "3", "0", "-161 (not found)"),
+    (Work("optional", "nothing", ref_extra="<optional/>"), "5", "0", "mode nothing"),
+    (Work("too_large", "large"), "3", "0", "-131 (file size too big)"),
+    (Work("large", "large", max_nbytes=300_000), "5", "0", "mode large"),
+    (Work("stopped", "once"), "5", "0", "mode once"),
+    (Work("paused", "later"), "5", "0", "mode later"),
+    (Work("late", "upper", deadline=1.0), "6", "200", "not started by deadline"),
+]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Run one client through results that end in every way."""
+    folder = tmp_path_factory.mktemp("ends")
+    with FakeProject() as project:
+        project.offers = [work for work, *_ in ENDS]
+        volunteer(folder, "attach", project.url, "--key", ACCOUNT_KEY)
+        ran = volunteer(folder, "run", "--once", "--slots", "4", *FAST)
+        assert ran.returncode == 0, ran.stderr
+        return project.reported
+
+
 @pytest.mark.parametrize(
-    ("work", "state", "exit_status", "words"),
-    [
-        (Work("wu", "lab"), "5", "0", "mode lab"),
-        (Work("wu", "upper", copy=False), "5", "0", "mode upper"),
-        (Work("wu", "fail"), "3", "3", "process exited with code 3 (0x3, -253)"),
-        (Work("wu", "crash"), "3", "11", "process got signal 11"),
-        (Work("wu", "nothing"), "3", "0", "-161 (not found)"),
-        (Work("wu", "nothing", ref_extra="<optional/>"), "5", "0", "mode nothing"),
-        (Work("wu", "large"), "3", "0", "-131 (file size too big)"),
-        (Work("wu", "large", max_nbytes=300_000), "5", "0", "mode large"),
-        (Work("wu", "once"), "5", "0", "mode once"),
-        (Work("wu", "later"), "5", "0", "mode later"),
-        (Work("wu", "upper", deadline=1.0), "6", "200", "not started by deadline"),
-        (
-            Work("wu", "large", workunit_extra="<rsc_fpops_bound>1</rsc_fpops_bound>"),
-            "3",
-            "0",
-            "-131",
-        ),
-    ],
-    ids=lambda value: value.command if isinstance(value, Work) else str(value),
+    ("work", "state", "exit_status", "words"), ENDS, ids=[work.name for work, *_ in ENDS]
 )
 def test_how_each_kind_of_end_is_reported(
-    folder: Path, project: FakeProject, work: Work, state: str, exit_status: str, words: str
+    reports: dict[str, str], work: Work, state: str, exit_status: str, words: str
 ) -> None:
-    project.offers = [work]
-    ran = volunteer(folder, "run", "--once", *FAST)
-    assert ran.returncode == 0, ran.stderr
-    report = project.reported["wu_0"]
+    report = reports[f"{work.name}_0"]
     assert (field(report, "state"), field(report, "exit_status")) == (state, exit_status)
     assert words in report
 
@@ -194,7 +198,7 @@ def test_a_client_killed_without_warning_loses_nothing_and_leaves_nobody_behind(
     status = json.loads(volunteer(folder, "status", "--json").stdout)
     (result,) = status["projects"][0]["results"]
     running.kill()
-    running.wait()
+    running.communicate()
     assert status["running"] is True
     assert Path(f"/proc/{result['pid']}").exists(), "the orphan should still be there"
 

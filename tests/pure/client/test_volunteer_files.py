@@ -1,0 +1,230 @@
+"""Downloads, uploads and the journal: what breaks off goes on, what is wrong is refused."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_project import public_key, sign
+
+from volunteer.files import DownloadError, Wanted, fetch
+from volunteer.journal import DamagedJournalError, Journal, load_state
+from volunteer.records import HeldFile, HeldResult, Phase, Project, State, Verdict
+from volunteer.transport import FakeTransport, Response, UnreachableError
+from volunteer.uploads import Finished, UploadError, send
+from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Result, Workunit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTENT = bytes(range(256)) * 100
+MD5 = hashlib.md5(CONTENT).hexdigest()
+GOOD = b"<data_server_reply><status>0</status><file_size>0</file_size></data_server_reply>"
+
+
+def a_file(**changes: object) -> FileInfo:
+    fields: dict[str, object] = {"urls": ("http://a/f",), "nbytes": len(CONTENT), "md5": MD5}
+    return FileInfo("f", **(fields | changes))  # type: ignore[arg-type]
+
+
+def transport(*answers: Response | Exception) -> FakeTransport:
+    left = list(answers)
+
+    def answer(_url: str, _body: bytes) -> Response:
+        given = left.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    return FakeTransport(answer)
+
+
+def test_a_file_is_put_in_place_when_it_is_whole_and_right(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "f"
+    fetch(transport(Response(200, CONTENT)), Wanted(a_file(executable=True), path, None))
+    assert path.read_bytes() == CONTENT
+    assert path.stat().st_mode & 0o100
+    assert [found.name for found in path.parent.iterdir()] == ["f"]
+
+
+def test_a_broken_download_goes_on_but_not_from_its_doubtful_end(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    with pytest.raises(DownloadError) as caught:
+        fetch(transport(Response(200, CONTENT[:20_000])), Wanted(a_file(), path, None))
+    assert not caught.value.permanent
+    assert (tmp_path / "f.part").stat().st_size == 15_000
+    fetch(transport(Response(200, CONTENT)), Wanted(a_file(), path, None))
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("info", "answer", "code", "permanent"),
+    [
+        (a_file(), Response(200, b"x" * len(CONTENT)), "-119", True),
+        (a_file(nbytes=5), Response(200, CONTENT), "-200", True),
+        (a_file(), Response(404, b""), "-224", True),
+        (a_file(), Response(503, b""), "-184", False),
+        (a_file(), UnreachableError("no route"), "-184", False),
+        (a_file(urls=()), Response(200, CONTENT), "-224", True),
+    ],
+)
+def test_what_does_not_come_as_promised_is_refused(
+    tmp_path: Path, info: FileInfo, answer: Response | Exception, code: str, *, permanent: bool
+) -> None:
+    with pytest.raises(DownloadError) as caught:
+        fetch(transport(answer), Wanted(info, tmp_path / "f", None))
+    assert caught.value.code.startswith(code)
+    assert caught.value.permanent is permanent
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize(
+    ("signature", "code"),
+    [("", "-123"), (sign(b"another"), "-120"), (sign(CONTENT, seed=2), "-120")],
+)
+def test_a_program_needs_the_signature_of_its_project(
+    tmp_path: Path, signature: str, code: str
+) -> None:
+    wanted = Wanted(a_file(signature=signature), tmp_path / "f", public_key())
+    with pytest.raises(DownloadError) as caught:
+        fetch(transport(Response(200, CONTENT)), wanted)
+    assert caught.value.code.startswith(code)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signed_program_needs_no_md5(tmp_path: Path) -> None:
+    info = a_file(signature=sign(CONTENT), md5="")
+    fetch(transport(Response(200, CONTENT)), Wanted(info, tmp_path / "f", public_key()))
+    assert (tmp_path / "f").read_bytes() == CONTENT
+
+
+def test_the_next_address_is_tried_when_one_fails(tmp_path: Path) -> None:
+    info = a_file(urls=("http://a/f", "http://b/f"))
+    port = transport(Response(404, b""), Response(200, CONTENT))
+    fetch(port, Wanted(info, tmp_path / "f", None))
+    assert [url for url, _ in port.sent] == ["http://a/f", "http://b/f"]
+
+
+def test_a_packed_file_is_unpacked_and_no_more_than_promised(tmp_path: Path) -> None:
+    info = a_file(urls=(), gzipped_urls=("http://a/f.gz",))
+    fetch(transport(Response(200, gzip.compress(CONTENT))), Wanted(info, tmp_path / "f", None))
+    assert (tmp_path / "f").read_bytes() == CONTENT
+    bomb = gzip.compress(bytes(10_000_000))
+    with pytest.raises(DownloadError, match="bytes instead of"):
+        fetch(transport(Response(200, bomb)), Wanted(info, tmp_path / "g", None))
+
+
+def an_output(path: Path, content: bytes, *, resume: bool = False, urls: int = 1) -> Finished:
+    path.write_bytes(content)
+    info = FileInfo(
+        "out", upload_urls=tuple(f"http://u{n}/" for n in range(urls)), max_nbytes=10**6
+    )
+    return Finished(info, path, len(content), hashlib.md5(content).hexdigest(), resume)
+
+
+def test_a_small_output_goes_up_in_one_request(tmp_path: Path) -> None:
+    port = transport(Response(200, GOOD))
+    send(port, an_output(tmp_path / "out", b"tiny"))
+    ((_, body),) = port.sent
+    assert body.endswith(b"<offset>0</offset>\n<data>\ntiny")
+
+
+def test_a_large_output_asks_first_and_sends_the_rest(tmp_path: Path) -> None:
+    has = GOOD.replace(b"<file_size>0", b"<file_size>20000")
+    port = transport(Response(200, has), Response(200, GOOD))
+    send(port, an_output(tmp_path / "out", CONTENT))
+    assert b"<get_file_size>out</get_file_size>" in port.sent[0][1]
+    assert port.sent[1][1].partition(b"<data>\n")[2] == CONTENT[20_000:]
+
+
+def test_what_the_project_has_already_is_not_sent_again(tmp_path: Path) -> None:
+    has = GOOD.replace(b"<file_size>0", b"<file_size>4")
+    port = transport(Response(200, has))
+    send(port, an_output(tmp_path / "out", b"tiny", resume=True))
+    assert len(port.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "permanent"),
+    [
+        (Response(200, b"<status>-1</status>"), True),
+        (Response(200, b"<status>1</status>"), False),
+        (Response(200, b"<html>"), False),
+        (Response(404, b""), False),
+        (Response(500, b""), False),
+        (UnreachableError("no route"), False),
+    ],
+)
+def test_only_status_minus_one_is_for_good(
+    tmp_path: Path, answer: Response | Exception, *, permanent: bool
+) -> None:
+    with pytest.raises(UploadError) as caught:
+        send(transport(answer), an_output(tmp_path / "out", b"tiny"))
+    assert caught.value.permanent is permanent
+
+
+def test_another_upload_address_may_take_what_one_refused(tmp_path: Path) -> None:
+    port = transport(Response(200, b"<status>-1</status>"), Response(200, GOOD))
+    send(port, an_output(tmp_path / "out", b"tiny", urls=2))
+    assert len(port.sent) == 2
+
+
+def a_state() -> State:
+    held = HeldResult(
+        Result("r", "w", "p", 1, file_refs=(FileRef("out", "out"),)),
+        phase=Phase.UPLOADING,
+        verdict=Verdict(5, 0),
+        stderr="odd \udcff bytes",
+        outputs=("out",),
+    )
+    project = Project(
+        "http://h/",
+        "key",
+        files={"out": HeldFile(FileInfo("out"))},
+        app_versions={"app p 1 ": AppVersion("app", 1, "p")},
+        workunits={"w": Workunit("w", "app")},
+        results={"r": held},
+    )
+    return State("cpid").with_project(project)
+
+
+def test_the_journal_gives_back_what_it_was_given(tmp_path: Path) -> None:
+    Journal(tmp_path).save(a_state().starting("ask http://h/"))
+    assert load_state(tmp_path) == a_state()
+    assert Journal(tmp_path).current.stat().st_mode & 0o077 == 0
+
+
+def test_a_torn_write_beside_the_journal_is_harmless(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.save(a_state())
+    (tmp_path / "state.writing").write_text('{"format": 1, "state": {"host_c')
+    assert journal.load() == a_state()
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{", '{"format": 1}', "[]", '{"format": 1, "state": {"projects": 3}}']
+)
+def test_a_damaged_journal_falls_back_to_the_one_before(tmp_path: Path, damage: str) -> None:
+    journal = Journal(tmp_path)
+    journal.save(a_state())
+    journal.save(State("newer"))
+    journal.current.write_text(damage)
+    assert journal.load() == a_state()
+
+
+def test_two_damaged_journals_are_an_error_with_a_hint(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.save(a_state())
+    journal.save(a_state())
+    journal.previous.unlink()
+    for path in (journal.current, journal.previous):
+        path.write_text("{")
+    with pytest.raises(DamagedJournalError, match="Hint: move"):
+        journal.load()
+
+
+def test_a_new_folder_gets_a_number_of_its_own(tmp_path: Path) -> None:
+    assert len(load_state(tmp_path).host_cpid) == 32
+    assert load_state(tmp_path).projects == {}

@@ -1,0 +1,479 @@
+"""The mind of the client: what happens, and what it decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from volunteer import events
+from volunteer.config import Rules
+from volunteer.events import Command, Event, Output
+from volunteer.records import HeldResult, Phase, Presence, Project, State
+from volunteer.state import advance
+from volunteer.wire.messages import (
+    Account,
+    AppVersion,
+    FileInfo,
+    FileRef,
+    Message,
+    Reply,
+    Result,
+    Workunit,
+)
+from volunteer.wire.replies import decode_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+URL = "http://project.example/"
+NOON = 1_800_000_000.0
+RULES = Rules(slots=2, buffer_seconds=100.0, poll_seconds=5.0)
+UPLOAD = ("http://project.example/file_upload_handler",)
+
+
+def a_reply(*names: str, **changes: object) -> Reply:
+    """Give a reply with one result for each name."""
+    files = [FileInfo("app_1", urls=("http://d/app_1",), executable=True, signature="aa\n.")]
+    for name in names:
+        files.append(FileInfo(f"{name}_in", urls=(f"http://d/{name}_in",)))
+        files.append(FileInfo(f"{name}_out", upload_urls=UPLOAD, max_nbytes=100))
+    reply = Reply(
+        account=Account(project_name="Example", userid=1),
+        files=tuple(files),
+        app_versions=(
+            AppVersion("app", 1, "p", flops=1e9, file_refs=(FileRef("app_1", main_program=True),)),
+        ),
+        workunits=tuple(
+            Workunit(
+                f"wu_{name}",
+                "app",
+                rsc_fpops_est=100e9,
+                rsc_fpops_bound=500e9,
+                rsc_disk_bound=1000,
+                file_refs=(FileRef(f"{name}_in", "in"),),
+            )
+            for name in names
+        ),
+        results=tuple(
+            Result(
+                name, f"wu_{name}", "p", 1, report_deadline=NOON + 9e6,
+                file_refs=(FileRef(f"{name}_out", "out"),),
+            )
+            for name in names
+        ),
+    )  # fmt: skip
+    return replace(reply, **changes)  # type: ignore[arg-type]
+
+
+class Client:
+    """A state and the commands that came of what happened to it."""
+
+    def __init__(self, rules: Rules = RULES, **project: object) -> None:
+        self.rules = rules
+        self.now = NOON
+        fields = {"hostid": 7, "scheduler_urls": ("http://s/",), "update_wanted": False} | project
+        self.state = State("cpid").with_project(Project(URL, "key", **fields))  # type: ignore[arg-type]
+
+    def happens(self, kind: Callable[..., Event], **details: object) -> list[Command]:
+        event = kind(self.now, 1.0, project=URL, **details)
+        self.state, commands = advance(self.state, event, self.rules)
+        return commands
+
+    def tick(self, seconds: float = 0.0) -> list[Command]:
+        self.now += seconds
+        tick = events.Tick(self.now, 1.0)
+        self.state, commands = advance(self.state, tick, self.rules)
+        return [command for command in commands if not isinstance(command, events.Say)]
+
+    def kinds(self, seconds: float = 0.0) -> list[str]:
+        return [type(command).__name__ for command in self.tick(seconds)]
+
+    def gets(self, *names: str, **changes: object) -> list[Command]:
+        return self.happens(events.ReplyReceived, reply=a_reply(*names, **changes))
+
+    @property
+    def project(self) -> Project:
+        return self.state.projects[URL]
+
+    def result(self, name: str = "r") -> HeldResult:
+        return self.project.results[name]
+
+    def with_running(self, *names: str) -> Client:
+        """Bring results as far as running."""
+        self.gets(*names)
+        self.tick()
+        for name in ("app_1", *(f"{name}_in" for name in names)):
+            self.happens(events.DownloadFinished, name=name)
+        self.tick()
+        for name in names:
+            self.happens(events.ProcessStarted, result=name, pid=5, pid_started=6)
+        return self
+
+    def exits(self, name: str = "r", **details: object) -> list[Command]:
+        outputs = (Output(f"{name}_out", 10, "md5"),)
+        return self.happens(events.ProcessExited, result=name, **{"outputs": outputs} | details)
+
+
+def test_a_new_project_without_a_scheduler_is_looked_up_first() -> None:
+    client = Client(scheduler_urls=(), update_wanted=True, hostid=0)
+    assert client.tick() == [events.ReadMasterPage(URL)]
+    assert client.tick() == []
+    client.happens(events.MasterPageRead, scheduler_urls=("http://s/",))
+    assert client.tick() == [events.Ask(URL, ("http://s/",), 0, 200.0, 2.0)]
+
+
+def test_a_result_is_fetched_run_uploaded_reported_and_forgotten() -> None:
+    client = Client()
+    assert client.kinds() == ["Ask"]
+    client.gets("r")
+    assert client.tick() == [
+        events.Fetch(URL, "app_1", signed=True),
+        events.Fetch(URL, "r_in", signed=False),
+    ]
+    client.happens(events.DownloadFinished, name="r_in")
+    assert client.kinds() == []
+    client.happens(events.DownloadFinished, name="app_1")
+    assert client.tick() == [events.Run(URL, "r", 0, fresh=True)]
+    assert client.tick() == []
+    client.happens(events.ProcessStarted, result="r", pid=5, pid_started=6)
+    client.now += 10
+    client.exits()
+    assert client.result().elapsed == 10
+    assert client.tick() == [events.Upload(URL, "r_out", resume=False)]
+    client.happens(events.UploadFinished, name="r_out")
+    assert client.project.work_retry_at == 0
+    assert [type(command) for command in client.tick()] == [events.Ask]
+    said = client.happens(events.ReplyReceived, reply=Reply(acks=("r",)))
+    assert events.Say("r reported") in said
+    assert events.ClearSlot(0) in said
+    assert {command.name for command in said if isinstance(command, events.Discard)} == {
+        "r_in",
+        "r_out",
+    }
+    assert client.project.results == {}
+    assert set(client.project.files) == {"app_1"}
+
+
+def test_no_more_results_run_than_there_are_slots() -> None:
+    client = Client().with_running("a", "b", "c")
+    client.state = client.state.done_with(f"run {URL} c")
+    phases = [client.result(name).phase for name in ("a", "b")]
+    assert phases == [Phase.RUNNING, Phase.RUNNING]
+    fresh = Client()
+    fresh.gets("a", "b", "c")
+    fresh.tick()
+    for name in ("app_1", "a_in", "b_in", "c_in"):
+        fresh.happens(events.DownloadFinished, name=name)
+    assert fresh.kinds() == ["Run", "Run"]
+
+
+@pytest.mark.parametrize(
+    ("exit_details", "client_state", "exit_status", "words"),
+    [
+        ({"code": 3}, 3, 3, "process exited with code 3 (0x3, -253)"),
+        ({"signal": 11}, 3, 11, "process got signal 11"),
+        ({"outputs": (Output("r_out"),)}, 3, 0, "-161 (not found)"),
+        ({"outputs": (Output("r_out", 101, "x"),)}, 3, 0, "-131 (file size too big)"),
+        ({}, 5, 0, ""),
+    ],
+)
+def test_the_end_of_a_program_is_judged(
+    exit_details: dict[str, object], client_state: int, exit_status: int, words: str
+) -> None:
+    client = Client().with_running("r")
+    client.exits(**exit_details)
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert (verdict.client_state, verdict.exit_status) == (client_state, exit_status)
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 9, 15])
+def test_a_program_stopped_from_outside_runs_again_in_its_slot(number: int) -> None:
+    client = Client().with_running("r")
+    client.exits(signal=number)
+    assert client.result().restarts == 1
+    assert client.tick()[0] == events.Run(URL, "r", 0, fresh=False)
+
+
+def test_a_program_that_asks_for_a_pause_gets_it() -> None:
+    client = Client().with_running("r")
+    client.exits(temporary_exit=60.0)
+    assert client.kinds(59) == ["Ask"]
+    assert "Run" in client.kinds(1)
+
+
+def test_a_program_that_never_finishes_fails_after_a_hundred_restarts() -> None:
+    client = Client().with_running("r")
+    worn = replace(client.result(), restarts=100)
+    client.state = client.state.with_project(client.project.with_result(worn))
+    client.exits(signal=9)
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert verdict.exit_status == -226
+
+
+def test_a_program_past_its_time_limit_is_stopped_and_reported_as_197() -> None:
+    client = Client().with_running("r")
+    assert "Kill" not in client.kinds(499)
+    assert "Kill" in client.kinds(2)
+    assert "Kill" not in client.kinds(1)
+    client.exits(signal=15)
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert (verdict.client_state, verdict.exit_status) == (6, 197)
+    assert verdict.message == "exceeded elapsed time limit 500.00 (500.00G/1.00G)"
+    assert client.result().phase == Phase.REPORTABLE
+
+
+def test_a_program_that_fills_the_disk_is_stopped() -> None:
+    client = Client().with_running("r")
+    assert client.happens(events.SlotMeasured, result="r", nbytes=1000) == []
+    (kill, _) = client.happens(events.SlotMeasured, result="r", nbytes=1001)
+    assert kill == events.Kill(URL, "r")
+    assert client.result().peak_disk == 1001
+
+
+def test_the_project_aborts_what_runs_but_not_what_is_finished() -> None:
+    client = Client().with_running("a", "b")
+    client.exits("b")
+    said = client.happens(events.ReplyReceived, reply=Reply(aborts=("a", "b", "unknown")))
+    assert events.Kill(URL, "a") in said
+    assert client.result("b").phase == Phase.UPLOADING
+
+
+def test_abort_if_not_started_spares_what_has_started() -> None:
+    client = Client().with_running("a")
+    client.gets("b")
+    reply = Reply(aborts_if_not_started=("a", "b"))
+    client.happens(events.ReplyReceived, reply=reply)
+    assert client.result("a").verdict is None
+    verdict = client.result("b").verdict
+    assert verdict is not None
+    assert verdict.exit_status == 202
+
+
+def test_failed_contacts_wait_twice_as_long_each_time_up_to_four_hours() -> None:
+    client = Client()
+    waits = []
+    for _ in range(10):
+        client.tick()
+        client.happens(events.RequestFailed, reason="no route")
+        waits.append(client.project.rpc_retry_at - client.now)
+        client.now = client.project.rpc_retry_at
+    assert waits[:4] == [60, 120, 240, 480]
+    assert waits[9] == 14400
+    assert client.kinds() == ["ReadMasterPage"]
+
+
+def test_empty_answers_make_the_client_ask_less_often() -> None:
+    client = Client()
+    client.tick()
+    client.happens(events.ReplyReceived, reply=Reply(messages=(Message("No tasks sent"),)))
+    assert client.kinds(599) == []
+    assert client.kinds(2) == ["Ask"]
+    client.happens(events.ReplyReceived, reply=Reply())
+    assert client.kinds(601) == []
+    client.happens(events.UpdateWanted)
+    assert client.kinds() == ["Ask"]
+
+
+def test_the_request_delay_of_the_project_is_honoured() -> None:
+    client = Client().with_running("r")
+    client.happens(events.ReplyReceived, reply=Reply(request_delay=60))
+    client.exits(code=1, outputs=())
+    assert client.kinds(59) == []
+    assert client.kinds(2) == ["Ask"]
+
+
+def test_the_project_is_visited_when_it_wishes() -> None:
+    client = Client(rules=replace(RULES, once=True))
+    client.happens(events.ReplyReceived, reply=Reply(next_rpc_delay=100))
+    assert client.kinds(99) == []
+    assert client.kinds(2) == ["Ask"]
+
+
+def test_a_project_that_is_down_changes_nothing_else() -> None:
+    client = Client()
+    client.happens(events.ReplyReceived, reply=Reply(is_down=True, hostid=9, request_delay=3600))
+    assert client.project.hostid == 7
+    assert client.kinds(3599) == []
+
+
+def test_a_new_host_number_begins_the_count_of_requests_anew() -> None:
+    client = Client(rpc_seqno=5)
+    (ask,) = client.tick()
+    assert isinstance(ask, events.Ask)
+    assert ask.seqno == 5
+    client.happens(events.ReplyReceived, reply=Reply(hostid=9))
+    assert (client.project.hostid, client.project.rpc_seqno) == (9, 0)
+    assert client.state.host_cpid != "cpid"
+
+
+def test_a_download_that_fails_for_good_fails_its_results() -> None:
+    client = Client()
+    client.gets("r")
+    client.tick()
+    client.happens(
+        events.DownloadFailed,
+        name="r_in",
+        code="-224 (permanent HTTP error)",
+        reason="permanent HTTP error",
+        permanent=True,
+    )
+    assert client.kinds(6) == ["Ask"]
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert (verdict.client_state, verdict.exit_status) == (1, -186)
+    assert verdict.message.startswith("WU download error: couldn't get input files:\n<file_xfer")
+
+
+def test_a_download_that_may_heal_is_tried_again_later() -> None:
+    client = Client()
+    client.gets("r")
+    client.tick()
+    client.happens(
+        events.DownloadFailed, name="r_in", code="-184", reason="HTTP 500", permanent=False
+    )
+    assert "Fetch" not in client.kinds(239)
+    assert "Fetch" in client.kinds(2)
+
+
+def test_an_upload_that_failed_resumes_and_one_refused_fails_the_result() -> None:
+    client = Client().with_running("r")
+    client.exits()
+    client.tick()
+    client.happens(events.UploadFailed, name="r_out", reason="HTTP 500", permanent=False)
+    assert events.Upload(URL, "r_out", resume=True) in client.tick(300)
+    client.happens(events.UploadFailed, name="r_out", reason="no", permanent=True)
+    client.tick()
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert (verdict.client_state, verdict.exit_status) == (7, -187)
+
+
+def test_a_lost_input_is_fetched_again() -> None:
+    client = Client()
+    client.gets("r")
+    client.tick()
+    for name in ("app_1", "r_in"):
+        client.happens(events.DownloadFinished, name=name)
+    client.tick()
+    client.happens(events.FileLost, name="r_in")
+    client.happens(events.ProcessInterrupted, result="r")
+    assert events.Fetch(URL, "r_in", signed=False) in client.tick()
+
+
+def test_a_known_name_keeps_its_file_and_its_hash() -> None:
+    client = Client()
+    client.gets("r")
+    changed = FileInfo("r_in", urls=("http://e/",), md5="other", nbytes=9)
+    client.happens(events.ReplyReceived, reply=Reply(files=(changed,)))
+    info = client.project.files["r_in"].info
+    assert (info.urls, info.md5, info.nbytes) == (("http://e/",), "", 0)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "50%", "a\\b", "a//b"])
+def test_a_file_name_that_leaves_its_folder_is_not_taken(name: str) -> None:
+    client = Client()
+    reply = a_reply("r")
+    workunit = replace(reply.workunits[0], file_refs=(FileRef(name, "in"),))
+    said = client.gets("r", workunits=(workunit,), files=(*reply.files, FileInfo(name)))
+    assert client.project.results == {}
+    assert any(isinstance(one, events.Say) and "discarded" in one.text for one in said)
+
+
+def test_an_open_name_that_leaves_the_slot_is_not_taken() -> None:
+    client = Client()
+    reply = a_reply("r")
+    result = replace(reply.results[0], file_refs=(FileRef("r_out", "../../evil"),))
+    client.gets("r", results=(result,))
+    assert client.project.results == {}
+
+
+def test_a_result_without_its_app_version_is_discarded() -> None:
+    client = Client()
+    client.gets("r", results=(replace(a_reply("r").results[0], version_num=9),))
+    assert client.project.results == {}
+
+
+def test_a_newer_version_lets_the_older_one_go() -> None:
+    client = Client()
+    client.gets()
+    newer = AppVersion("app", 2, "p", file_refs=(FileRef("app_2", main_program=True),))
+    client.gets(files=(FileInfo("app_2"),), app_versions=(newer,))
+    said = client.happens(events.ReplyReceived, reply=Reply())
+    assert events.Discard(URL, "app_1") in said
+    assert list(client.project.app_versions) == [newer.key]
+
+
+def test_sticky_files_stay_until_the_project_lets_them_go() -> None:
+    client = Client()
+    client.happens(events.ReplyReceived, reply=Reply(files=(FileInfo("data", sticky=True),)))
+    client.happens(events.ReplyReceived, reply=Reply())
+    assert "data" in client.project.files
+    said = client.happens(events.ReplyReceived, reply=Reply(deleted_files=("data",)))
+    assert events.Discard(URL, "data") in said
+
+
+def test_the_first_key_is_trusted_and_another_only_with_its_signature(
+    golden: Callable[[str], bytes],
+) -> None:
+    client = Client()
+    first = decode_reply(golden("first_work.resp")).code_sign_key
+    client.happens(events.ReplyReceived, reply=Reply(code_sign_key=first))
+    assert client.project.code_sign_key == first
+    raw = decode_reply(golden("key_rotate_raw.resp"))
+    said = client.happens(events.ReplyReceived, reply=raw)
+    assert client.project.code_sign_key == first
+    assert any(isinstance(one, events.Say) and "not signed" in one.text for one in said)
+    rotated = decode_reply(golden("key_rotate.resp"))
+    client.happens(events.ReplyReceived, reply=rotated)
+    assert client.project.code_sign_key == rotated.code_sign_key != first
+
+
+def test_a_single_run_asks_for_work_only_once() -> None:
+    client = Client(rules=replace(RULES, once=True))
+    client.happens(events.RunBegan)
+    (ask,) = client.tick()
+    assert isinstance(ask, events.Ask)
+    assert ask.work_seconds > 0
+    client.happens(events.ReplyReceived, reply=Reply())
+    assert client.kinds(1e6) == []
+
+
+def test_finished_results_are_reported_together_within_seconds_or_patiently() -> None:
+    quick = Client().with_running("a", "b")
+    quick.exits("a", code=1, outputs=())
+    assert quick.kinds(6) == ["Ask"]
+    patient = Client(rules=replace(RULES, report_immediately=False)).with_running("a", "b")
+    patient.exits("a", code=1, outputs=())
+    assert patient.kinds(6) == []
+    assert "Ask" in patient.kinds(3600)
+
+
+def test_news_of_a_detached_project_is_ignored() -> None:
+    client = Client().with_running("r")
+    said = client.happens(events.Detached)
+    assert [type(one).__name__ for one in said] == ["Kill", "ClearSlot", "Forget", "Say"]
+    assert client.exits() == []
+    assert client.happens(events.RequestFailed, reason="late") == []
+
+
+def test_a_deadline_that_passed_before_the_start_ends_the_result() -> None:
+    client = Client()
+    late = replace(a_reply("r").results[0], report_deadline=NOON - 1)
+    client.gets("r", results=(late,))
+    client.tick()
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert (verdict.client_state, verdict.exit_status) == (6, 200)
+
+
+def test_outputs_are_known_as_they_were_left() -> None:
+    client = Client().with_running("r")
+    client.exits()
+    held = client.project.files["r_out"]
+    assert (held.presence, held.nbytes, held.md5) == (Presence.PRESENT, 10, "md5")
