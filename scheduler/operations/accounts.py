@@ -138,17 +138,19 @@ def password_digest(*, email: str, password: str) -> str:
     return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
 
 
-def create_account(*, email: str, passwd_hash: str, name: str, now: datetime) -> Credentials:
+def create_account(
+    *, email: str, passwd_hash: str, name: str, by_staff: bool = False, now: datetime
+) -> Credentials:
     """Create an account, or return the one that exists with this very password (PROTOCOL 1.4).
 
     Refuses: a bad digest, address or name; a taken address with another password (`EmailTaken`);
-    anyone while the project takes no new accounts (`AccountCreationDisabled`).
+    all but staff while the project takes no new accounts (`AccountCreationDisabled`).
     """
     email = email.strip()
     _check_digest(passwd_hash)
     if existing := find_account_by_email(email):
         return _existing(existing, passwd_hash)
-    if not settings.PROJECT.account_creation:
+    if not (by_staff or settings.PROJECT.account_creation):
         msg = f"{settings.PROJECT.name} takes no new accounts. Hint: ask its staff for one."
         raise AccountCreationDisabled(msg)
     fields = {"email": _good_email(email), "name": _good_name(name)}

@@ -7,12 +7,14 @@ allowed and probably not meant.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from operator import attrgetter
+from typing import Any
 
 from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
 
@@ -28,6 +30,7 @@ TYPICAL_FPOPS = 1e9
 
 #: Widths of PostgreSQL's integer and smallint columns.
 _MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
+_MAX_KEYWORDS = 254
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tupl
         key = _shape(workunit)
         if (shared := common.get(key)) is None:
             shared = common[key] = _shape_faults(workunit, now)
-        if own := (*_name(workunit), *shared, *_inputs(workunit)):
+        if own := (*_name(workunit), *shared, *_words(workunit), *_inputs(workunit)):
             found[index] = own
     return found
 
@@ -126,6 +129,22 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
         )
 
 
+def _words(workunit: NewWorkunit) -> Iterator[Fault]:
+    if "\0" in workunit.command_line:
+        yield Fault("The command line contains a NUL character.", "leave it out.")
+    if workunit.meta and (why := _not_json(workunit.meta)):
+        yield Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
+
+
+def _not_json(value: Mapping[str, Any]) -> str | None:
+    try:
+        text = json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    # PostgreSQL's jsonb takes every character but this one.
+    return "it contains a NUL character" if "\\u0000" in text else None
+
+
 def _replication(workunit: NewWorkunit) -> Iterator[Fault]:
     target = workunit.target
     for name, value, least in (
@@ -167,6 +186,10 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
             f"rsc_fpops_bound ({workunit.rsc_fpops_bound:g}) is less than "
             f"rsc_fpops_est ({workunit.rsc_fpops_est:g}).",
             "clients abort at the bound: give several times the estimate.",
+        )
+    if len(workunit.keywords) > _MAX_KEYWORDS:
+        yield Fault(
+            f"keywords has {len(workunit.keywords)} characters.", f"{_MAX_KEYWORDS} are stored."
         )
     for name, number, most in (
         ("priority", workunit.priority, _MAX_INT),

@@ -37,7 +37,9 @@ class Command(Conversation):
         if options["staff"]:
             accounts.create_staff(email=email, password=password, name=name, now=now)
         digest = accounts.password_digest(email=email.strip(), password=password)
-        made = accounts.create_account(email=email, passwd_hash=digest, name=name, now=now)
+        made = accounts.create_account(
+            email=email, passwd_hash=digest, name=name, by_staff=True, now=now
+        )
         created = made.created or options["staff"]
         verb = "Created" if created else "Found"
         return Answer(

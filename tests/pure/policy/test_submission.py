@@ -1,0 +1,113 @@
+"""What is said of workunits before they exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.policy import submission
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
+GUESS = submission.Speed(1e9, hosts=0)
+
+
+def said(workunit: NewWorkunit) -> list[str]:
+    found = submission.faults([workunit], now=NOON)
+    return [str(fault) for fault in found.get(0, ())]
+
+
+def test_a_plain_workunit_has_no_faults() -> None:
+    assert said(GOOD) == []
+
+
+def test_a_quorum_over_the_target_is_said_with_both_numbers_and_a_hint() -> None:
+    assert said(replace(GOOD, min_quorum=3, target_nresults=2)) == [
+        "min_quorum (3) is greater than target_nresults (2). "
+        "Hint: raise target_nresults to 3, or leave it out."
+    ]
+
+
+def test_numbers_that_are_left_out_follow_the_quorum() -> None:
+    workunit = replace(GOOD, min_quorum=12)
+    assert (workunit.target, workunit.total, workunit.successes) == (12, 12, 12)
+    assert said(workunit) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "a b"}, "is not a name for a workunit"),
+        ({"name": "a..b"}, "is not a name for a workunit"),
+        ({"min_quorum": 0}, "min_quorum is 0."),
+        ({"target_nresults": 5, "max_total_results": 4}, "greater than max_total_results (4)"),
+        ({"target_nresults": 5, "max_success_results": 4}, "greater than max_success_results (4)"),
+        ({"max_timeouts": -1}, "max_timeouts is -1."),
+        ({"rsc_fpops_est": 0.0}, "rsc_fpops_est is 0."),
+        ({"rsc_disk_bound": float("nan")}, "rsc_disk_bound is nan."),
+        ({"rsc_fpops_bound": 1.0}, "rsc_fpops_bound (1) is less than"),
+        ({"delay_bound": timedelta(0)}, "delay_bound is 0 seconds."),
+        ({"end_before": NOON}, "end_before (2026-06-01 12:00:00) is past."),
+        ({"start_after": datetime(2026, 1, 1)}, "start_after has no time zone."),  # noqa: DTZ001
+        (
+            {"start_after": NOON + timedelta(2), "end_before": NOON + timedelta(1)},
+            "end_before is not later than start_after.",
+        ),
+        ({"held": True, "pending_dependency_count": 1}, "to be held and to wait for others"),
+        ({"command_line": "a\0b"}, "The command line contains a NUL"),
+        ({"meta": {"a": float("nan")}}, "meta cannot be written as JSON"),
+        ({"meta": {"a": "\0"}}, "meta cannot be written as JSON"),
+        ({"keywords": "x" * 300}, "keywords has 300 characters."),
+        ({"input_files": (NewFile(open_name="in"),)}, "'in' has 0 sources."),
+        ({"input_files": (NewFile(open_name="../in", content=b""),)}, "not a name that a program"),
+        ({"input_files": (NewFile(open_name="out", content=b""),)}, "'out' stands for more than"),
+        ({"outputs": (NewOutput(open_name="o", max_nbytes=0),)}, "max_nbytes of output 'o' is 0."),
+    ],
+)
+def test_what_is_impossible_is_said(change: dict[str, object], words: str) -> None:
+    found = said(replace(GOOD, **change))  # type: ignore[arg-type]
+    assert [words in fault for fault in found] == [True], found
+
+
+def test_all_faults_of_all_workunits_are_found_at_once() -> None:
+    bad = replace(GOOD, name="?", min_quorum=3, target_nresults=2)
+    found = submission.faults([bad, GOOD, replace(GOOD, rsc_fpops_est=-1.0)], now=NOON)
+    assert {index: len(faults) for index, faults in found.items()} == {0: 2, 2: 1}
+
+
+def test_names_given_twice_are_found_with_their_places() -> None:
+    named = [replace(GOOD, name=name) for name in ("a", "b", "a")]
+    assert submission.duplicates([*named, GOOD, GOOD]) == {"a": [0, 2]}
+
+
+def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
+    workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
+    (warning,) = submission.warnings([workunit], app="a", versions=[1], speed=GUESS)
+    assert warning == (
+        "delay_bound (2.9 h) is under 3 times the estimated run time (1 h at 1.0 GFLOPS, a guess "
+        "while no host has been seen): many results may miss their deadline."
+    )
+
+
+def test_a_deadline_of_three_run_times_is_not_warned_of() -> None:
+    workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=3))
+    assert submission.warnings([workunit], app="a", versions=[1], speed=GUESS) == ()
+
+
+def test_the_speed_of_hosts_that_were_seen_decides_over_the_warning() -> None:
+    workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
+    fast = submission.Speed(4e9, hosts=7)
+    assert submission.warnings([workunit], app="a", versions=[1], speed=fast) == ()
+    assert str(fast) == "4.0 GFLOPS, the mean of the newest 7 hosts"
+
+
+def test_missing_versions_and_outputs_are_warned_of_once() -> None:
+    bare = replace(GOOD, outputs=(), app_version_num=7)
+    warnings = submission.warnings([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
+    assert warnings == (
+        "App a has no version 7 yet: workunits that ask for it wait for it.",
+        "No output files are named for 2 of 3 workunits: hosts bring nothing back.",
+    )
