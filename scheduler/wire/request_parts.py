@@ -18,8 +18,8 @@ from scheduler.wire.shapes import (
     TEXT,
     Kind,
     Row,
-    rows,
     Shape,
+    rows,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _read_stderr(raw: str) -> dict[str, str]:
         text = xml.unescape(raw[start:].strip())
     if len(text) > STDERR_LIMIT // 4:
         text = text.encode()[-STDERR_LIMIT:].decode("utf-8", "ignore")
-    return {"core_client_version": version.strip()[:255], "stderr_out": text}
+    return {"core_client_version": xml.cut(xml.unescape(version.strip()), 255), "stderr_out": text}
 
 
 def _write_stderr(message: messages.ReportedResult) -> str:

@@ -206,9 +206,11 @@ NAME: Final = name()
 @lru_cache(maxsize=512)
 def _check_balanced(element: str, value: str) -> None:
     """Raise Unsayable unless `value` is balanced: clients keep such texts in their own files."""
+    root = "r"
+    while f"</{root}" in value:  # else "</r><r>" would look balanced
+        root += "_"
     try:
-        xml.read_tree(f"<r>{value}</r><end/>".encode("utf-8", "replace"), "r", raw=frozenset())
-        xml.read_tree(f"<r><r>{value}</r></r>".encode("utf-8", "replace"), "r", raw=frozenset())
+        xml.read_tree(f"<{root}>{value}</{root}>".encode("utf-8", "replace"), root, raw=frozenset())
     except xml.BadXml as error:
         message = f"The text of <{element}> is unbalanced: {error}"
         raise xml.Unsayable(message) from error
@@ -222,7 +224,10 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
 
     def write(element: str, value: str, indent: str) -> str:
         if f"</{element}>" in value or xml.cut(value, limit) != value:
-            message = f"The text of <{element}> contains its end tag or is over {limit} bytes."
+            message = (
+                f"The text of <{element}> contains its end tag or is over {limit} bytes."
+                " Hint: give what stands between the tags, without them."
+            )
             raise xml.Unsayable(message)
         if balanced:
             _check_balanced(element, value)

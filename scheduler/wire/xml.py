@@ -24,15 +24,15 @@ INT64: Final = 2**63 - 1
 MAX_REAL: Final = 1.7976931348623157e308
 
 
-class BadXml(ValueError):  # noqa: N818 - a sentence for the volunteer, not a fault of ours
+class BadXml(ValueError):
     """A body cannot be read; the text says why in words that may be sent to a volunteer."""
 
 
-class Unsayable(ValueError):  # noqa: N818 - named for what the message is
+class Unsayable(ValueError):
     """A message holds a value that the wire cannot carry without changing it."""
 
 
-Node: TypeAlias = "tuple[str, str | None | list[Node], str]"
+Node: TypeAlias = "tuple[str, str | list[Node] | None, str]"
 """An element: its name, its content and the text of its attributes.
 
 The content is None for `<x/>`, a str (escapes still in it) for text or raw content, and a list of
@@ -55,7 +55,7 @@ _TOKEN: Final = re.compile(
     rf"|<({_NAME})(\s[^<>]*?)?(/)?>"  # 4, 5, 6: a start tag or an empty element
     r"|<(!--|!\[CDATA\[|\?|!)"  # 7: what else begins with <
 )
-_LEAF, _END, _OTHER = 2, 3, 7
+_LEAF, _END = 2, 3
 _CDATA_BEGINS: Final = re.compile(
     r"\s*(?:<core_client_version>[^<]*+</core_client_version>\s*)?<!\[CDATA\["
 )
@@ -91,54 +91,67 @@ class _Reader:
     def __init__(self, text: str, raw: AbstractSet[str]) -> None:
         self.text = text
         self.raw = raw
+        self.children: list[Node] = []
+        """Of the innermost open element."""
+        self.stack: list[tuple[str, str, list[Node], list[str]]] = []
+        """The open elements: name, attributes, the children of the parent, text so far."""
         self.stderr_markers = True
         """Whether a further end marker of a CDATA section in a `<stderr_out>` may exist."""
 
     def children_of(self, root: str, position: int) -> list[Node]:
         """Return the children of `root`, whose start tag ended before `position`."""
-        text, raw, finditer = self.text, self.raw, _TOKEN.finditer
-        children: list[Node] = []
-        # For each open element: its name, its attributes, its parent's children, its own text.
-        stack: list[tuple[str, str, list[Node], list[str]]] = [(root, "", [], [])]
-        budget = MAX_ELEMENTS
-        tokens = finditer(text, position)
-        while token := next(tokens, None):
-            begin, position = position, token.end()
-            kind = token.lastindex
-            budget -= 1
-            if kind == _LEAF:
-                children.append((token[1], token[2], ""))
-            elif kind == _END:
-                name, attributes, siblings, pieces = stack.pop()
-                if token[3] != name:
-                    message = f"<{name}> is not closed: </{token[3]}> came first."
-                    raise BadXml(message)
-                if not stack:
-                    return children
-                pieces.append(text[begin : token.start()])
-                siblings.append((name, children or "".join(pieces), attributes))
-                children = siblings
-            elif kind == _OTHER:
-                piece, position = self._markup(token[7], position)
-                stack[-1][3].extend((text[begin : token.start()], piece))
-                tokens = finditer(text, position)
-            elif token[6]:
-                children.append((token[4], None, token[5] or ""))
-            elif token[4] in raw:
-                content, position = self._raw(token[4], position)
-                children.append((token[4], content, ""))
-                tokens = finditer(text, position)
-            else:
-                stack.append((token[4], token[5] or "", children, []))
-                children = []
-                if len(stack) > MAX_DEPTH:
-                    message = f"The elements are nested deeper than {MAX_DEPTH}."
-                    raise BadXml(message)
-            if budget < 0:
-                message = f"There are more than {MAX_ELEMENTS} elements."
+        self.stack.append((root, "", [], []))
+        tokens = _TOKEN.finditer(self.text, position)
+        for _ in range(MAX_ELEMENTS):
+            token = next(tokens, None)
+            if token is None:
+                message = f"The request ends before </{self.stack[-1][0]}>."
                 raise BadXml(message)
-        message = f"The request ends before </{stack[-1][0]}>."
+            if token.lastindex == _LEAF:
+                self.children.append((token[1], token[2], ""))
+                position = token.end()
+            elif token.lastindex == _END:
+                self._close(token[3], self.text[position : token.start()])
+                if not self.stack:
+                    return self.children
+                position = token.end()
+            else:
+                position = self._open(token, position)
+                if position != token.end():
+                    tokens = _TOKEN.finditer(self.text, position)
+        message = f"There are more than {MAX_ELEMENTS} elements."
         raise BadXml(message)
+
+    def _close(self, name: str, text: str) -> None:
+        """End the innermost element, `text` being the last that stood in it."""
+        opened, attributes, siblings, pieces = self.stack.pop()
+        if opened != name:
+            message = f"<{opened}> is not closed: </{name}> came first."
+            raise BadXml(message)
+        if self.stack:
+            pieces.append(text)
+            siblings.append((name, self.children or "".join(pieces), attributes))
+            self.children = siblings
+
+    def _open(self, token: re.Match[str], position: int) -> int:
+        """Begin an element or pass what has no elements inside; return where to read on."""
+        name, attributes, is_empty = token[4], token[5] or "", token[6]
+        end = token.end()
+        if token[7]:
+            piece, end = self._markup(token[7], end)
+            self.stack[-1][3].extend((self.text[position : token.start()], piece))
+        elif is_empty:
+            self.children.append((name, None, attributes))
+        elif name in self.raw:
+            content, end = self._raw(name, end)
+            self.children.append((name, content, ""))
+        else:
+            self.stack.append((name, attributes, self.children, []))
+            self.children = []
+            if len(self.stack) > MAX_DEPTH:
+                message = f"The elements are nested deeper than {MAX_DEPTH}."
+                raise BadXml(message)
+        return end
 
     def _markup(self, opener: str, position: int) -> tuple[str, int]:
         """Pass a comment, CDATA section or instruction; return its text and where it ends."""
@@ -155,12 +168,12 @@ class _Reader:
 
     def _raw(self, name: str, position: int) -> tuple[str, int]:
         """Return the text from `position` to the literal end tag, and where that ends."""
-        if name == "stderr_out" and self.stderr_markers:
-            # The app may have printed </stderr_out>; only the client prints it after "]]>".
-            if _CDATA_BEGINS.match(self.text, position):
-                if marker := _STDERR_ENDS.search(self.text, position):
-                    return self.text[position : marker.start() + 3], marker.end()
-                self.stderr_markers = False  # or a hostile body makes this search quadratic
+        # The app may have printed </stderr_out>; only the client prints it after "]]>".
+        has_section = name == "stderr_out" and _CDATA_BEGINS.match(self.text, position)
+        if has_section and self.stderr_markers:
+            if marker := _STDERR_ENDS.search(self.text, position):
+                return self.text[position : marker.start() + 3], marker.end()
+            self.stderr_markers = False  # or a hostile body makes this search quadratic
         end = self.text.find(f"</{name}>", position)
         if end < 0:
             message = f"The request ends before </{name}>."

@@ -35,22 +35,19 @@ DERIVED = {"preferences", "global_preferences_mod_time", "variety"}
 
 def strategy_of(hint, name):
     """The values of a field, from its type and name."""
-    if NoneType in get_args(hint):
-        (inner,) = (each for each in get_args(hint) if each is not NoneType)
-        return st.none() | strategy_of(inner, name)
-    if get_args(hint)[1:] == (...,):
-        return st.lists(strategy_of(get_args(hint)[0], "name"), max_size=2).map(tuple)
-    if hint in {bool, float}:
-        return st.booleans() if hint is bool else REALS
-    if hint is int:
-        return LONGS if name in WIDE else INTS
-    if hint is str:
-        if name in RAW_FIELDS:
-            return RAW
-        return NAMES if name in NEVER_EMPTY or name.endswith("name") else TEXTS
-    if get_args(hint):
-        return st.sampled_from(get_args(hint))
-    return said(hint)
+    inner = get_args(hint)
+    if NoneType in inner:
+        return st.none() | strategy_of(next(each for each in inner if each is not NoneType), name)
+    if inner[1:] == (...,):
+        return st.lists(strategy_of(inner[0], "name"), max_size=2).map(tuple)
+    if inner:
+        return st.sampled_from(inner)
+    plain = {bool: st.booleans(), float: REALS, int: LONGS if name in WIDE else INTS, str: TEXTS}
+    if hint is str and name in RAW_FIELDS:
+        return RAW
+    if hint is str and (name in NEVER_EMPTY or name.endswith("name")):
+        return NAMES
+    return plain[hint] if hint in plain else said(hint)
 
 
 def said(message_class):
@@ -75,6 +72,7 @@ SPECIAL = {
     (messages.SchedulerRequest, "client_opaque"): STDERR,
     (messages.SchedulerRequest, "working_global_preferences"): PREFERENCES,
     (messages.CoprocUsage, "type"): NAMES,
+    (messages.ReplyAppVersion, "api_version"): st.none() | st.just("8.2.15"),
     (messages.TrickleUp, "text"): RAW,
     (messages.TrickleDown, "text"): RAW,
 }
