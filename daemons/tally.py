@@ -89,5 +89,7 @@ class Tally:
         if not self.seen and not self.changed:
             return "nothing to do"
         what = ", ".join(f"{number} {what}" for what, number in self.done.items())
+        if not self.seen:
+            return what
         noun = self.noun[:-1] if self.seen == 1 and self.noun.endswith("s") else self.noun
         return f"{self.seen} {noun}: {what or 'nothing to change'}"

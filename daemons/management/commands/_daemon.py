@@ -29,10 +29,10 @@ class DaemonCommand(BaseCommand):
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # noqa: ANN401
         """Say what the daemon is for, and keep Django's own options out of a short help."""
         self.daemon = registry.find(self.daemon_name)
+        self.help = self.daemon.summary
         parser = super().create_parser(
             prog_name,
             subcommand,
-            description=self.daemon.summary,
             epilog="Exit status: 0 done or stopped by a signal, 1 a pass failed, 2 wrong options.",
             **kwargs,
         )

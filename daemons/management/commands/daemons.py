@@ -26,10 +26,10 @@ class Command(BaseCommand):
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # noqa: ANN401
         """Say what it does, in a help that fits a screen."""
         names = ", ".join(daemon.name for daemon in DAEMONS)
+        self.help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {names}."
         parser = super().create_parser(
             prog_name,
             subcommand,
-            description=f"Run all daemons in the foreground until SIGINT or SIGTERM: {names}.",
             epilog="Exit status: 0 stopped by a signal, 2 wrong options.",
             **kwargs,
         )
