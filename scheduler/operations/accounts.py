@@ -146,7 +146,7 @@ def create_account(
     Refuses: a bad digest, address or name; a taken address with another password (`EmailTaken`);
     all but staff while the project takes no new accounts (`AccountCreationDisabled`).
     """
-    email = email.strip()
+    email = email.strip().lower()
     _check_digest(passwd_hash)
     if existing := find_account_by_email(email):
         return _existing(existing, passwd_hash)
@@ -175,7 +175,7 @@ def create_staff(
 
     Refuses an address that is taken (`EmailTaken`) or none (`BadEmail`), and an empty password.
     """
-    email = _good_email(email.strip())
+    email = _good_email(email.strip().lower())
     if not password:
         msg = "The password is empty. Hint: give one."
         raise BadPasswordDigest(msg)
@@ -316,6 +316,7 @@ def _taken(email: str) -> str:
 
 def _matches(account: Account, passwd_hash: str, key: str) -> bool:
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
+    # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
     return hmac.compare_digest(by_key, passwd_hash.lower()) or matches_hash(
         passwd_hash.lower(), account.password

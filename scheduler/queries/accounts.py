@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from django.db.models.functions import Lower
-
 from scheduler.models import Account, AccountKey
 
 
@@ -40,12 +38,8 @@ def find_account_by_key(key: str) -> KeyOwner | None:
 
 
 def find_account_by_email(email: str) -> Account | None:
-    """Find the account of an e-mail address, whatever its case, by the index that says so.
-
-    (``iexact`` compares in upper case, for which there is no index.)
-    """
-    accounts = Account.objects.alias(lower_email=Lower("email"))
-    return accounts.filter(lower_email=email.strip().lower()).first()
+    """Find the account of an e-mail address, whatever its case: all are stored in lower case."""
+    return Account.objects.filter(email=email.strip().lower()).first()
 
 
 def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:

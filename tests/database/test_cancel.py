@@ -1,0 +1,149 @@
+"""Cancelling workunits, holding them back, letting them go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.lifecycle import Actor, Axis, Because, ErrorMask, ReleaseState
+from scheduler.models import Account, App, Batch, LedgerEntry, Workunit
+from scheduler.operations import cancel
+from scheduler.operations.submit import NewOutput, NewWorkunit, submit
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+LATER = NOON + timedelta(hours=1)
+GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
+WAITING = NewWorkunit(outputs=GOOD.outputs, pending_dependency_count=1)
+
+
+def an_account(email: str = "ada@example.org") -> Account:
+    return Account.objects.create(email=email, cross_project_id="0" * 32, created_at=NOON)
+
+
+def some(
+    *workunits: NewWorkunit, batch: str | None = None, submitter: Account | None = None
+) -> tuple[Workunit, ...]:
+    App.objects.get_or_create(name="sieve", defaults={"created_at": NOON})
+    done = submit(app="sieve", workunits=workunits, batch=batch, submitter=submitter, now=NOON)
+    Workunit.objects.update(transition_at=None)
+    rows = Workunit.objects.in_bulk(done.workunit_ids)
+    return tuple(rows[id_] for id_ in done.workunit_ids)
+
+
+def moves() -> list[tuple[object, ...]]:
+    columns = ("at", "workunit_id", "axis", "source", "target", "because", "by")
+    release = LedgerEntry.objects.filter(axis=Axis.RELEASE).order_by("id")
+    return list(release.values_list(*columns))
+
+
+def test_a_cancellation_is_written_down_and_wakes_the_transitioner() -> None:
+    one, two, three = some(GOOD, GOOD, GOOD)
+    done = cancel.cancel(names=[one.name], ids=[two.pk], reason="wrong input", now=LATER)
+    assert done == cancel.Outcome(changed=2, already=0, finished=0)
+    for row in (one, two):
+        row.refresh_from_db()
+        asked = (row.cancel_requested_at, row.cancel_reason, row.transition_at, row.error_mask)
+        assert asked == (LATER, "wrong input", LATER, 0)
+    three.refresh_from_db()
+    assert (three.cancel_requested_at, three.transition_at) == (None, None)
+
+
+def test_cancelling_again_changes_nothing() -> None:
+    (one,) = some(GOOD)
+    cancel.cancel(ids=[one.pk], reason="first", now=NOON)
+    done = cancel.cancel(ids=[one.pk], names=[one.name], reason="second", now=LATER)
+    one.refresh_from_db()
+    assert done == cancel.Outcome(changed=0, already=1, finished=0)
+    assert (one.cancel_requested_at, one.cancel_reason) == (NOON, "first")
+
+
+def test_finished_workunits_are_counted_and_stay_as_they_are() -> None:
+    failed, going = some(GOOD, GOOD)
+    Workunit.objects.filter(pk=failed.pk).update(error_mask=ErrorMask.TOO_MANY_ERROR_RESULTS)
+    done = cancel.cancel(ids=[failed.pk, going.pk], now=LATER)
+    failed.refresh_from_db()
+    assert done == cancel.Outcome(changed=1, already=0, finished=1)
+    assert failed.cancel_requested_at is None
+
+
+def test_a_batch_is_cancelled_whole_and_is_aborted() -> None:
+    ada = an_account()
+    some(GOOD, GOOD, batch="b", submitter=ada)
+    (other,) = some(GOOD)
+    assert cancel.cancel(batch="b", now=LATER).changed == 2
+    other.refresh_from_db()
+    assert other.cancel_requested_at is None
+    assert Batch.objects.get().state == Batch.State.ABORTED
+
+
+def test_a_batch_name_of_two_people_needs_the_person() -> None:
+    ada, bob = an_account(), an_account("bob@example.org")
+    some(GOOD, batch="b", submitter=ada)
+    (bobs,) = some(GOOD, batch="b", submitter=bob)
+    with pytest.raises(cancel.AmbiguousBatch, match="Several people have a batch 'b'"):
+        cancel.cancel(batch="b", now=LATER)
+    assert cancel.cancel(batch="b", submitter=bob, now=LATER).changed == 1
+    bobs.refresh_from_db()
+    assert bobs.cancel_requested_at == LATER
+
+
+def test_what_does_not_exist_is_named_and_nothing_is_changed() -> None:
+    (one,) = some(GOOD)
+    with pytest.raises(cancel.WorkunitsNotFound, match="Not found: none, nor, #999999999"):
+        cancel.cancel(names=[one.name, "nor", "none"], ids=[999999999], now=LATER)
+    one.refresh_from_db()
+    assert one.cancel_requested_at is None
+    with pytest.raises(cancel.WorkunitsNotFound, match="batch nowhere"):
+        cancel.cancel(batch="nowhere", now=LATER)
+
+
+def test_a_call_that_names_nothing_is_refused() -> None:
+    with pytest.raises(cancel.NothingNamed, match="Hint: give names, ids or a batch"):
+        cancel.cancel(now=LATER)
+
+
+def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger() -> None:
+    (one,) = some(GOOD)
+    assert cancel.hold(ids=[one.pk], now=NOON).changed == 1
+    one.refresh_from_db()
+    assert (one.release_state, one.transition_at) == (ReleaseState.HELD, NOON)
+    assert cancel.release(names=[one.name], now=LATER).changed == 1
+    one.refresh_from_db()
+    assert (one.release_state, one.transition_at) == (ReleaseState.RELEASED, LATER)
+    held, released = ReleaseState.HELD, ReleaseState.RELEASED
+    assert moves() == [
+        (NOON, one.pk, Axis.RELEASE, released, held, Because.HELD, Actor.STAFF),
+        (LATER, one.pk, Axis.RELEASE, held, released, Because.RELEASED, Actor.STAFF),
+    ]
+
+
+def test_holding_what_is_held_writes_nothing() -> None:
+    (one,) = some(GOOD)
+    cancel.hold(ids=[one.pk], now=NOON)
+    assert cancel.hold(ids=[one.pk], now=LATER) == cancel.Outcome(changed=0, already=1, finished=0)
+    assert len(moves()) == 1
+
+
+def test_workunits_that_wait_for_others_are_neither_held_nor_released() -> None:
+    (one,) = some(WAITING)
+    outcome = cancel.Outcome(changed=0, already=0, finished=0, impossible=1)
+    assert cancel.hold(ids=[one.pk], now=LATER) == outcome
+    assert cancel.release(ids=[one.pk], now=LATER) == outcome
+    assert moves() == []
+
+
+def test_many_take_as_many_statements_as_one() -> None:
+    rows = some(*[GOOD] * 500)
+    counts = []
+    for chosen in (rows[:1], rows[1:]):
+        with CaptureQueriesContext(connection) as captured:
+            cancel.hold(ids=[row.pk for row in chosen], now=NOON)
+            cancel.cancel(ids=[row.pk for row in chosen], now=NOON)
+        counts.append(len(captured))
+    assert counts[0] == counts[1]
+    assert Workunit.objects.filter(cancel_requested_at=NOON).count() == 500
