@@ -10,7 +10,6 @@ Under ``settings.KEYS_DIR``, a folder for the owner only::
 A key file that changes is read again, so that no process needs a restart after a rotation.
 """
 
-# ruff: noqa: PTH - descriptors and modes, which pathlib does not offer, stay together
 from __future__ import annotations
 
 import contextlib
@@ -31,6 +30,9 @@ from django.conf import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# Descriptors, modes and versions of files: pathlib has no words for most of this.
+# ruff: noqa: PTH104, PTH116, PTH123
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ rename or link of a complete file, and the path of a partial upload is renamed o
 the one who holds its lock.
 """
 
-# ruff: noqa: PTH - strings are paths here: this room runs for every file of every result
 from __future__ import annotations
 
 import contextlib
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
     from datetime import date
     from types import TracebackType
 
+# Strings are paths here: this room runs for every file of every result, and pathlib is slow.
+# ruff: noqa: PTH103, PTH104, PTH108, PTH110, PTH116, PTH120, PTH123
+
 #: BOINC's default number of folders per hierarchy (PROTOCOL 7.4).
 FANOUT: Final = 1024
 #: Uploads are refused while fewer bytes than this would stay free on the disk.
@@ -52,7 +54,7 @@ DIGEST_ATTRIBUTE: Final = "user.manyhands"
 _DIGEST: Final = struct.Struct(">Q16s32s")
 _CHUNK: Final = 1 << 20
 _LONGEST_NAME: Final = 255
-_BAD_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f%/\\\ud800-\udfff]")
+_BAD_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f%/\\<>&\"\ud800-\udfff]")
 _NO_ATTRIBUTES: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ENOSYS}
 _NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _NO_CLONE: Final = {errno.ENOTSUP, errno.EXDEV, errno.EINVAL, errno.ENOSYS}
@@ -125,13 +127,14 @@ def fan_out(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise BadFileName unless clients, file systems and this room can all take the name.
 
-    Clients refuse ``..`` and ``%``; they hold 255 bytes. Slashes would leave the folder, a
-    leading dot is ours (partial uploads), and white space at the ends is lost on the wire.
+    Clients refuse ``..`` and ``%``, hold 255 bytes and print names without escaping them.
+    Slashes would leave the folder, a leading dot is ours (partial uploads), and white space at
+    the ends is lost on the wire.
     """
     if not name:
         message = "File name is empty."
     elif _BAD_CHARACTERS.search(name):
-        message = f"File name {name!r} has a control character or one of / \\ %."
+        message = f'File name {name!r} has a control character or one of / \\ % < > & ".'
     elif name[0] == "." or ".." in name:
         message = f"File name {name!r} begins with a dot or contains '..'."
     elif name[0].isspace() or name[-1].isspace():
@@ -163,7 +166,6 @@ def download_url_path(name: str) -> str:
 
 
 def _path(hierarchy: str, name: str) -> str:
-    # Plain strings: this runs for every upload and every row of a batch, and pathlib is slow.
     check_name(name)
     return f"{settings.VAR_DIR}/{hierarchy}/{fan_out(name)}/{name}"
 
@@ -461,7 +463,11 @@ def upload_size(name: str) -> UploadSize:
 
 def has_room_for(nbytes: int) -> bool:
     """Say whether this many bytes leave the disk of the uploads its reserve."""
-    disk = os.statvfs(settings.VAR_DIR)
+    try:
+        disk = os.statvfs(settings.VAR_DIR)
+    except FileNotFoundError:
+        os.makedirs(settings.VAR_DIR, exist_ok=True)
+        disk = os.statvfs(settings.VAR_DIR)
     return disk.f_bavail * disk.f_frsize - nbytes >= MIN_FREE_BYTES
 
 
