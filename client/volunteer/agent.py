@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import random
 import shutil
 import threading
 import time
@@ -12,20 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from volunteer import events, mailbox, slot
-from volunteer.attach import NoProjectError, read_master_page
 from volunteer.compose import Surroundings, compose_request
 from volunteer.config import Rules
-from volunteer.files import DownloadError, Wanted, fetch
+from volunteer.errands import Errands, chance, failure
+from volunteer.files import Wanted
 from volunteer.host import folder_size, with_disk
 from volunteer.journal import Journal, load_state
 from volunteer.records import HeldResult, Phase, State
 from volunteer.runner import Ended, Runner, kill_orphan, kill_strays
 from volunteer.state import advance
-from volunteer.transport import Body, Transport, UnreachableError
-from volunteer.uploads import Finished, UploadError, send
-from volunteer.wire.replies import decode_reply
+from volunteer.transport import Transport
+from volunteer.uploads import Finished
 from volunteer.wire.requests import encode_request
-from volunteer.wire.xml import BadXmlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +72,7 @@ class Agent:
                 kill_orphan(held.pid, held.pid_started)
                 self.happened.put(self._aftermath(url, held))
             self.happened.put(events.RunBegan(self.now(), project=url))
+            slot.sweep(self.home, project)
         kill_strays(self.home.slots)
         used = {
             str(held.slot)
@@ -100,7 +98,7 @@ class Agent:
         for event in self._gather(pause):
             self.state, more = advance(self.state, event, self.rules)
             commands += more
-        self.state, more = advance(self.state, events.Tick(self.now(), _chance()), self.rules)
+        self.state, more = advance(self.state, events.Tick(self.now(), chance()), self.rules)
         commands += more
         # Saved before anything is done: what is begun and then lost is begun again.
         if before != _durable(self.state):
@@ -174,7 +172,7 @@ class Agent:
                 outputs = slot.take_outputs(self.home, project, held)
         return events.ProcessExited(
             self.now(),
-            _chance(),
+            chance(),
             project=url,
             result=name,
             code=ended.code,
@@ -198,14 +196,15 @@ class Agent:
             case events.Discard() | events.ClearSlot() | events.Forget():
                 clean(self.home, command)
             case _:
-                work = self._network_work(command)
+                work = self._errand(command)
                 threading.Thread(target=self._work, args=(work, command), daemon=True).start()
 
-    def _network_work(self, command: Command) -> Callable[[], Event]:
+    def _errand(self, command: Command) -> Callable[[], Event]:
         """Bind what a worker thread needs now, for the state changes while it works."""
+        errands = Errands(self.transport, self.now)
         match command:
-            case events.ReadMasterPage(project):
-                return partial(self._read_master_page, project)
+            case events.ReadMasterPage(url):
+                return partial(errands.read_master_page, url)
             case events.Ask():
                 around = Surroundings(
                     with_disk(self.host, self.home.path),
@@ -215,17 +214,17 @@ class Agent:
                 )
                 asked = self.state.projects[command.project]
                 body = encode_request(compose_request(asked, command, around, self.rules))
-                return partial(self._ask, command, body)
-            case events.Fetch(project, name, signed):
-                held = self.state.projects[project].files[name]
-                key = self.state.projects[project].code_sign_key if signed else None
-                wanted = Wanted(held.info, self.home.file(project, name), key)
-                return partial(self._fetch, project, wanted)
-            case events.Upload(project, name, resume):
-                held = self.state.projects[project].files[name]
-                path = self.home.file(project, name)
+                return partial(errands.ask, command, body, self.host)
+            case events.Fetch(url, name, signed):
+                project = self.state.projects[url]
+                key = project.code_sign_key if signed else None
+                wanted = Wanted(project.files[name].info, self.home.file(url, name), key)
+                return partial(errands.fetch, url, wanted)
+            case events.Upload(url, name, resume):
+                held = self.state.projects[url].files[name]
+                path = self.home.file(url, name)
                 output = Finished(held.info, path, held.nbytes, held.md5, resume)
-                return partial(self._upload, project, output)
+                return partial(errands.upload, url, output)
         message = f"The client does not know the command {command!r}."
         raise TypeError(message)
 
@@ -234,63 +233,8 @@ class Agent:
         try:
             event = work()
         except Exception as error:  # noqa: BLE001 - a thread must not die without a word
-            event = _failure(command, f"{type(error).__name__}: {error}", self.now())
+            event = failure(command, f"{type(error).__name__}: {error}", self.now())
         self.happened.put(event)
-
-    def _read_master_page(self, project: str) -> Event:
-        try:
-            found = read_master_page(self.transport, project)
-        except NoProjectError as error:
-            reason = str(error).partition("\n")[0]
-            return events.MasterPageRead(self.now(), _chance(), project=project, reason=reason)
-        return events.MasterPageRead(self.now(), project=project, scheduler_urls=found)
-
-    def _ask(self, command: events.Ask, body: bytes) -> Event:
-        """Ask the first scheduler that gives a proper reply."""
-        reason = ""
-        for url in command.urls:
-            try:
-                answer = self.transport.post(url, Body(body))
-                if not answer.is_good:
-                    reason = f"{url}: HTTP {answer.status}"
-                    continue
-                reply = decode_reply(answer.content, self.host.platform, self.host.fpops)
-            except (UnreachableError, BadXmlError) as error:
-                reason = f"{url}: {error}"
-                continue
-            return events.ReplyReceived(self.now(), _chance(), project=command.project, reply=reply)
-        return events.RequestFailed(self.now(), _chance(), project=command.project, reason=reason)
-
-    def _fetch(self, project: str, wanted: Wanted) -> Event:
-        name = wanted.info.name
-        try:
-            fetch(self.transport, wanted)
-        except DownloadError as error:
-            return events.DownloadFailed(
-                self.now(),
-                _chance(),
-                project=project,
-                name=name,
-                code=error.code,
-                reason=error.reason,
-                permanent=error.permanent,
-            )
-        return events.DownloadFinished(self.now(), project=project, name=name)
-
-    def _upload(self, project: str, output: Finished) -> Event:
-        name = output.info.name
-        try:
-            send(self.transport, output)
-        except UploadError as error:
-            return events.UploadFailed(
-                self.now(),
-                _chance(),
-                project=project,
-                name=name,
-                reason=error.reason,
-                permanent=error.permanent,
-            )
-        return events.UploadFinished(self.now(), project=project, name=name)
 
     def _start(self, command: events.Run) -> None:
         """Start a program; what keeps it from starting becomes an event as well."""
@@ -316,11 +260,6 @@ class Agent:
                     self.now(), project=url, result=name, pid=pid, pid_started=pid_started
                 )
             )
-
-
-def _chance() -> float:
-    """Draw the number that spreads waiting clients over time."""
-    return random.random()  # noqa: S311 - it guards nothing
 
 
 def clean(home: Home, command: Command) -> None:
@@ -355,22 +294,3 @@ def fulfil_wishes(home: Home) -> None:
 
 def _durable(state: State) -> tuple[object, ...]:
     return state.host_cpid, state.falsified, state.projects
-
-
-def _failure(command: Command, reason: str, now: float) -> Event:
-    """Turn an unexpected error of a worker into the failure of its command."""
-    chance = _chance()
-    match command:
-        case events.Fetch(project, name):
-            return events.DownloadFailed(
-                now, chance, project=project, name=name, code="", reason=reason, permanent=False
-            )
-        case events.Upload(project, name):
-            return events.UploadFailed(
-                now, chance, project=project, name=name, reason=reason, permanent=False
-            )
-        case events.ReadMasterPage(project):
-            return events.MasterPageRead(now, chance, project=project, reason=reason)
-        case events.Ask(project):
-            return events.RequestFailed(now, chance, project=project, reason=reason)
-    raise TypeError(command)

@@ -172,6 +172,15 @@ def clear(slot: Path) -> None:
     shutil.rmtree(slot, ignore_errors=True)
 
 
+def sweep(home: Home, project: Project) -> None:
+    """Delete files that nobody knows, as a kill between forgetting and deleting leaves them."""
+    folder = home.project(project.url)
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        if path.is_file() and name.removesuffix(".part") not in project.files:
+            path.unlink()
+
+
 def falsify(path: Path) -> None:
     """Change one byte of a file, a digit if there is one: for demonstrations of validation."""
     content = bytearray(path.read_bytes())

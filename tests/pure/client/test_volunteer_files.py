@@ -12,6 +12,7 @@ from fake_project import public_key, sign
 from volunteer.files import DownloadError, Wanted, fetch
 from volunteer.journal import DamagedJournalError, Journal, load_state
 from volunteer.records import HeldFile, HeldResult, Phase, Project, State, Verdict
+from volunteer.slot import Home, falsify, sweep
 from volunteer.transport import FakeTransport, Response, UnreachableError
 from volunteer.uploads import Finished, UploadError, send
 from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Result, Workunit
@@ -228,3 +229,27 @@ def test_two_damaged_journals_are_an_error_with_a_hint(tmp_path: Path) -> None:
 def test_a_new_folder_gets_a_number_of_its_own(tmp_path: Path) -> None:
     assert len(load_state(tmp_path).host_cpid) == 32
     assert load_state(tmp_path).projects == {}
+
+
+def test_files_that_nobody_knows_are_swept_away(tmp_path: Path) -> None:
+    home, project = Home(tmp_path), a_state().projects["http://h/"]
+    for name in ("out", "out.part", "forgotten", "deep/forgotten.part"):
+        path = home.file(project.url, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    sweep(home, project)
+    folder = home.project(project.url)
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == ["out", "out.part"]
+
+
+@pytest.mark.parametrize(
+    ("honest", "altered"),
+    [(b"p 7\nend\n", b"p 8\nend\n"), (b"9", b"0"), (b"ab", b"ac"), (b"", b"")],
+)
+def test_a_falsified_file_differs_in_one_byte(
+    tmp_path: Path, honest: bytes, altered: bytes
+) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(honest)
+    falsify(path)
+    assert path.read_bytes() == altered

@@ -183,7 +183,7 @@ def test_the_end_of_a_program_is_judged(
     exit_details: dict[str, object], client_state: int, exit_status: int, words: str
 ) -> None:
     client = Client().with_running("r")
-    client.exits(**exit_details)
+    client.exits("r", **exit_details)
     verdict = client.result().verdict
     assert verdict is not None
     assert (verdict.client_state, verdict.exit_status) == (client_state, exit_status)
