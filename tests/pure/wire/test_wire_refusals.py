@@ -91,6 +91,7 @@ def test_a_name_of_any_length_is_cut_to_what_clients_can_hold():
 
 def test_a_result_without_a_name_is_passed_over():
     assert request("<result><state>5</state></result><result/>").results == ()
+    assert request("<file_info><nbytes>5</nbytes></file_info>").sticky_files == ()
 
 
 def test_an_app_version_that_says_nothing_keeps_its_place():
@@ -231,3 +232,35 @@ def test_no_damage_to_a_real_request_does_worse_than_a_refusal():
             read += 1
     assert read > 100
     assert refused > 100
+
+
+def test_every_kind_of_coprocessor_is_called_as_replies_call_it():
+    opencl = "<coproc_opencl><name>T4</name><vendor_id>4318</vendor_id></coproc_opencl>"
+    said = request(
+        "<coprocs><coproc_cuda><count>2</count><name>T4</name><drvVersion>53510</drvVersion>"
+        f"<req_secs>60</req_secs>{opencl}</coproc_cuda><coproc_ati><count>1</count></coproc_ati>"
+        "<coproc_intel_gpu><count>1</count></coproc_intel_gpu><unknown><count>1</count></unknown>"
+        "<coproc><type>fpga</type><count>3</count></coproc></coprocs>"
+    )
+    assert [(each.type, each.count) for each in said.coprocs] == [
+        ("NVIDIA", 2),
+        ("ATI", 1),
+        ("intel_gpu", 1),
+        ("fpga", 3),
+    ]
+    cuda = said.coprocs[0]
+    assert (cuda.driver_version, cuda.req_secs, cuda.opencl.vendor_id) == (53510, 60.0, 4318)
+
+
+def test_references_above_a_byte_are_characters():
+    text = "&#x20ac;&#8364; &#233; &#x1F600;&#10;&#55296;&#x110000;&#300;&#1;"
+    said = request(f"<client_brand>{text}x</client_brand>")
+    assert said.client_brand == "€€ é 😀\n\ufffd\ufffdĬ?x"
+
+
+def test_empty_containers_hold_nothing():
+    said = request("<other_results/><app_versions>\n</app_versions><coprocs/><alt_platform/>")
+    assert (said.other_results, said.app_versions, said.coprocs) == ((), (), ())
+    assert said.alt_platforms == ()
+    assert request("<alt_platform><x>1</x></alt_platform>").alt_platforms == ()
+    assert request("<host_info>none</host_info>").host_info == request("").host_info

@@ -7,7 +7,7 @@ import pytest
 from scheduler.wire import messages as m
 from scheduler.wire import xml
 from scheduler.wire.replies import decode_reply, encode_reply
-from scheduler.wire.requests import decode_request
+from scheduler.wire.requests import decode_request, encode_request
 
 RESULT = m.ReplyResult(name="wu_0", wu_name="wu", platform="p", version_num=1)
 
@@ -159,3 +159,23 @@ def test_deadlines_and_sizes_are_printed_without_exponents():
 
 def test_control_characters_never_reach_a_client():
     assert "<user_name>a?b</user_name>" in said(user_name="a\x00b")
+
+
+def test_what_only_a_client_says_cannot_be_written_so_that_it_reads_otherwise():
+    end = m.ReportedResult(name="a", stderr_out="x]]>\n</stderr_out>")
+    with pytest.raises(xml.Unsayable, match="end of its CDATA section"):
+        encode_request(m.SchedulerRequest(results=(end,)))
+    trickle = m.TrickleUp(result_name="a", text="</msg_from_host>")
+    with pytest.raises(xml.Unsayable, match="contains its end tag"):
+        encode_request(m.SchedulerRequest(trickles=(trickle,)))
+
+
+def test_a_command_line_that_clients_cannot_hold_is_not_sent():
+    wu = m.ReplyWorkunit(name="wu", app_name="a", command_line="x" * 65536)
+    with pytest.raises(xml.Unsayable, match="longer than 65535 bytes"):
+        said(workunits=(wu,))
+
+
+def test_a_trickle_down_without_its_head_is_passed_over():
+    body = b"<scheduler_reply><trickle_down>x</trickle_down></scheduler_reply>"
+    assert decode_reply(body).trickles == ()
