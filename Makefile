@@ -1,0 +1,93 @@
+# Manyhands: `make` alone lists what can be made. Each target does its own set-up.
+
+PYTHON ?= python3
+T ?=
+WORKERS ?= 2
+STORIES ?= 3
+
+VENV := .venv
+BIN := $(VENV)/bin
+MANAGE := $(BIN)/python manage.py
+DOCS := $(wildcard *.md docs/*.md docs/*/*.md client/README.md)
+
+export PYTHONPATH := $(CURDIR):$(CURDIR)/client
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo run test test-story check fmt docs bench clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.stamp-dev ## .venv with everything in it; a second call is instant
+	@echo "Ready: $(BIN)/python manage.py help"
+
+demo: $(VENV)/.stamp-run ## a project, three volunteers, seventeen primes: about a minute
+	@$(MANAGE) demo
+
+run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C
+	@$(MANAGE) serve
+
+test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one floor
+ifneq ($(T),)
+	@$(BIN)/pytest $(T)
+else
+	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client"
+	@$(BIN)/pytest -m "story or stock_client" --no-header
+endif
+
+test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, side by side
+	@$(BIN)/pytest tests/story -m stock_client -n $(STORIES)
+
+check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, migrations, docs
+	@echo "ruff format" && $(BIN)/ruff format --check --quiet || { echo "Hint: make fmt"; exit 1; }
+	@echo "ruff check" && $(BIN)/ruff check --quiet
+	@echo "mypy" && $(BIN)/mypy --no-error-summary
+	@echo "lint-imports" && $(BIN)/lint-imports --no-cache --no-logo > $(VENV)/contracts.txt \
+		|| { cat $(VENV)/contracts.txt; exit 1; }
+	@echo "manage.py check" && $(MANAGE) check --fail-level WARNING > /dev/null
+	@echo "makemigrations --check" && $(MANAGE) makemigrations --check --dry-run
+	@echo "cog --check" && { test -z "$(DOCS)" || $(BIN)/cog --check $(DOCS) > $(VENV)/docs.txt; } \
+		|| { cat $(VENV)/docs.txt; echo "Hint: make docs"; exit 1; }
+	@echo "house rules" && $(BIN)/pytest tests/house -q --no-header -k "not embedded_postgres"
+	@echo "All checks passed."
+
+fmt: $(VENV)/.stamp-dev ## put code into form, mend what can be mended
+	@$(BIN)/ruff format --quiet && $(BIN)/ruff check --fix
+
+docs: $(VENV)/.stamp-dev ## write the generated parts of the docs anew
+	@test -z "$(DOCS)" || $(BIN)/cog -r $(DOCS)
+
+bench: $(VENV)/.stamp-run ## what is measured, beside what the database can do
+	@$(BIN)/python -m bench
+
+clean: ## remove what tools left behind; var/ and .venv stay
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# Set-up: a stamp says which requirements are installed, so that a second call does nothing.
+
+$(VENV)/.stamp-venv:
+	@command -v $(PYTHON) > /dev/null || { echo "There is no $(PYTHON)." \
+		"Hint: apt install python3, or make PYTHON=/path/to/python3.11."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Manyhands needs Python 3.11 or later, and $(PYTHON) is `$(PYTHON) -V`." \
+		"Hint: make PYTHON=python3.11."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2> /dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments: its venv module is missing." \
+		"Hint: apt install python3-venv."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@for packages in $(VENV)/lib/python3*/site-packages; do \
+		echo "$(CURDIR)/client" > $$packages/volunteer.pth; done
+	@touch $@
+
+$(VENV)/.stamp-run: requirements.txt | $(VENV)/.stamp-venv
+	@echo "Installing what Manyhands needs into $(VENV); the first time takes up to a minute."
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	@touch $@
+
+$(VENV)/.stamp-dev: requirements-dev.txt | $(VENV)/.stamp-run
+	@echo "Installing what its tests and checks need into $(VENV)."
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
+	@touch $@

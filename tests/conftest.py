@@ -1,0 +1,108 @@
+"""What every test stands on: noon, folders of its own, the guard triggers, the network cut off."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+
+#: The moment at which tests happen; nothing reads the clock.
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
+
+
+@pytest.fixture
+def noon() -> datetime:
+    return NOON
+
+
+@pytest.fixture(scope="session")
+def keys_of_this_session(tmp_path_factory):
+    """One folder of keys a session: making an RSA key pair takes longer than most tests."""
+    return tmp_path_factory.mktemp("keys")
+
+
+@pytest.fixture(autouse=True)
+def own_folders(settings, tmp_path, keys_of_this_session):
+    """Keep each test's files to itself; the embedded PostgreSQL stays where it is."""
+    from scheduler import signing
+
+    settings.VAR_DIR = tmp_path / "var"
+    settings.KEYS_DIR = keys_of_this_session
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    signing.ensure_keys()
+
+
+# The database
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, request):
+    """Name the test database after this session, so that two may run side by side."""
+    from django.db import connection
+
+    if request.config.getvalue("reuse_db"):
+        return
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    pid = os.getppid() if session else os.getpid()
+    suffix = f"_{worker}" if worker else ""
+    connection.settings_dict["TEST"]["NAME"] = f"test_manyhands_{pid}{suffix}"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker):
+    """Have the database itself refuse, in every test, a move that the law does not name."""
+    from scheduler.sql import guard
+
+    with django_db_blocker.unblock():
+        drop_databases_of_dead_sessions()
+        guard.install()
+
+
+def drop_databases_of_dead_sessions() -> None:
+    """Drop what test sessions that were killed left on our own server."""
+    from django.db import connection
+
+    if not connection.settings_dict.get("EMBEDDED"):
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE 'test_manyhands_%%'", [])
+        for (name,) in cursor.fetchall():
+            found = TEST_DATABASE.fullmatch(name)
+            if found and not is_alive(int(found[1])):
+                with suppress(Exception):  # another session drops it at this moment
+                    cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+# Stock clients
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the stories of stock clients where there is none; in CI that is a failure."""
+    if shutil.which("boinc") or os.environ.get("CI") == "true":
+        return
+    absent = pytest.mark.skip(reason="no stock BOINC client here: apt install boinc-client")
+    for item in items:
+        if item.get_closest_marker("stock_client"):
+            item.add_marker(absent)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("stock_client") and not shutil.which("boinc"):
+        pytest.fail("There is no stock BOINC client, and CI needs one: apt install boinc-client.")
