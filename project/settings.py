@@ -106,9 +106,13 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
+#: The faces that people see keep their templates and static files beside their views.
+FACES = (BASE_DIR / "scheduler" / "web", BASE_DIR / "scheduler" / "admin")
+
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [face / "templates" for face in FACES],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -127,6 +131,7 @@ WSGI_APPLICATION = "project.wsgi.application"
 APPEND_SLASH = False  # a client that posts does not follow the redirection
 DATA_UPLOAD_MAX_MEMORY_SIZE = PROJECT.max_request_bytes
 STATIC_URL = "static/"
+STATICFILES_DIRS = [face / "static" for face in FACES]
 WHITENOISE_USE_FINDERS = True
 
 REST_FRAMEWORK: dict[str, Any] = {

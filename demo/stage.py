@@ -1,0 +1,201 @@
+"""The stage: a fresh folder, a free port, a server with its daemons, three volunteers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from project.children import Children, wait_until
+from project.embedded_postgres import EmbeddedPostgres
+
+ROOT = Path(__file__).resolve().parent.parent
+VAR = ROOT / "var" / "demo"
+PASSWORD = "manyhands"  # noqa: S105 - of accounts that last for a minute
+READY_WITHIN = 60.0
+
+#: What makes waiting short; everything else is as in a real project.
+SETTINGS = {"PROJECT_NAME": "Manyhands demo", "REQUEST_DELAY": "1", "PURGE_AFTER": "86400"}
+SLOTS = 2
+#: Least seconds between two contacts, and the factor of every wait after a failure.
+POLL, BACKOFF_SCALE = "0.5", "0.01"
+
+
+class StageError(Exception):
+    """The demonstration cannot begin, or something broke; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volunteer:
+    """Somebody with a computer; one who falsifies returns one wrong digit, once."""
+
+    name: str
+    falsifies: bool = False
+
+    @property
+    def email(self) -> str:
+        """The address of the account."""
+        return f"{self.name}@example.org"
+
+
+ALICE, BOB, MALLORY = Volunteer("alice"), Volunteer("bob"), Volunteer("mallory", falsifies=True)
+VOLUNTEERS = (ALICE, BOB, MALLORY)
+
+
+@dataclass(slots=True)
+class Stage:
+    """Everything that runs during a demonstration, and where it writes."""
+
+    port: int
+    lock: IO[str]
+    children: Children = field(default_factory=Children)
+
+    @property
+    def url(self) -> str:
+        """The address that volunteers attach to."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def _question(self) -> str:
+        return f"{self.url}get_project_config.php"
+
+    def log(self, name: str) -> Path:
+        """Where a process writes."""
+        return VAR / f"{name}.log"
+
+    def serve(self) -> None:
+        """Start the server and all daemons; return when the server answers."""
+        self._start("serve", [ROOT / "manage.py", "serve", "--quiet", *self._serve_options()])
+        if not wait_until(self._answers_or_ended, within=READY_WITHIN) or self.children.ended():
+            raise StageError(f"The server did not start.\n{tail(self.log('serve'))}")
+
+    def attach(self) -> None:
+        """Create an account for each volunteer and attach a client to it."""
+        asked = [
+            subprocess.Popen(
+                [
+                    *self._client(volunteer),
+                    *("attach", self.url, "--create", "--name", volunteer.name),
+                    *("--email", volunteer.email, "--password", PASSWORD),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for volunteer in VOLUNTEERS
+        ]
+        for volunteer, process in zip(VOLUNTEERS, asked, strict=True):
+            said, _ = process.communicate(timeout=READY_WITHIN)
+            if process.returncode:
+                raise StageError(f"{volunteer.name} could not attach: {said.strip()}")
+
+    def run(self, volunteer: Volunteer) -> None:
+        """Start a volunteer's client."""
+        options = ["--slots", str(SLOTS), "--poll", POLL, "--backoff-scale", BACKOFF_SCALE]
+        falsify = {"VOLUNTEER_FALSIFY": "1"} if volunteer.falsifies else {}
+        command = [*self._client(volunteer)[1:], "run", *options]
+        self._start(volunteer.name, command, environment=falsify)
+
+    def kill(self, volunteer: Volunteer) -> None:
+        """End a volunteer's client as a power cut would."""
+        self.children.kill(volunteer.name)
+
+    def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the project to its end."""
+        return subprocess.run(
+            [sys.executable, ROOT / "manage.py", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=READY_WITHIN,
+        )
+
+    def broken(self) -> str | None:
+        """Which process has ended by itself, with its last lines; None while all is well."""
+        ended = self.children.ended()
+        if ended is None:
+            return None
+        name, code = ended
+        return f"{name} ended by itself, exit code {code}.\n{tail(self.log(name))}"
+
+    def close(self) -> None:
+        """Stop everything: volunteers first, then the server, its daemons and the database."""
+        for volunteer in VOLUNTEERS:
+            if volunteer.name in self.children.started:
+                self.children.stop(volunteer.name)
+        self.children.stop_all()
+        EmbeddedPostgres(VAR).stop()
+        self.lock.close()
+
+    def _serve_options(self) -> list[str]:
+        return ["--port", str(self.port), "--workers", "2", "--pause", "0.2"]
+
+    def _answers_or_ended(self) -> bool:
+        if self.children.ended():
+            return True
+        with suppress(OSError), urllib.request.urlopen(self._question, timeout=5) as reply:  # noqa: S310
+            return bool(reply.status == 200)  # noqa: PLR2004
+        return False
+
+    def _client(self, volunteer: Volunteer) -> list[str | Path]:
+        return [sys.executable, ROOT / "client", "--dir", VAR / "volunteers" / volunteer.name]
+
+    def _start(
+        self, name: str, words: list[str | Path], environment: dict[str, str] | None = None
+    ) -> None:
+        with self.log(name).open("ab") as output:
+            command = [sys.executable, *words]
+            self.children.start(name, command, environment=environment, output=output)
+
+
+def set_up() -> Stage:
+    """Empty the folder and choose a port; the environment then names this project and no other."""
+    VAR.parent.mkdir(exist_ok=True)
+    lock = (VAR.parent / "demo.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StageError("Another demonstration runs here. Hint: wait for its end.") from None
+    port = free_port()
+    os.environ.pop("DATABASE_URL", None)
+    os.environ.update(SETTINGS)
+    os.environ["VAR_DIR"] = str(VAR)
+    os.environ["MASTER_URL"] = f"http://127.0.0.1:{port}/"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
+    # A demonstration that was killed may have left its database running.
+    EmbeddedPostgres(VAR).stop()
+    try:
+        shutil.rmtree(VAR, ignore_errors=False)
+    except FileNotFoundError:
+        pass
+    except PermissionError as error:
+        message = f"{VAR} cannot be emptied: {error.strerror} ({error.filename})."
+        raise StageError(f"{message}\nHint: remove it as the user who made it.") from None
+    VAR.mkdir()
+    return Stage(port, lock)
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as knock:
+        knock.bind(("127.0.0.1", 0))
+        return int(knock.getsockname()[1])
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The end of a log."""
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return f"({path} cannot be read)"

@@ -1,0 +1,104 @@
+"""Child processes that end when their parent does, however it ends."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+STOP_WITHIN = 15.0
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Children:
+    """Processes in groups of their own, so that a Ctrl-C reaches only us and we stop them in order."""
+
+    started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str] | None = None,
+        output: IO[bytes] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process called `name`; what it says goes to `output`, or where ours goes."""
+        process = subprocess.Popen(  # noqa: S603 - our own words
+            [str(word) for word in command],
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output else None,
+            process_group=0,
+            preexec_fn=_dies_with(os.getpid()),
+        )
+        self.started[name] = process
+        return process
+
+    def ended(self) -> tuple[str, int] | None:
+        """The first process that has ended by itself, and its exit code."""
+        for name, process in self.started.items():
+            if (code := process.poll()) is not None:
+                return name, code
+        return None
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one process, not those that it started, and forget it."""
+        process = self.started.pop(name)
+        process.kill()
+        process.wait()
+
+    def stop(self, name: str, within: float = STOP_WITHIN) -> int:
+        """Ask one process to end, insist after `within` seconds; return its exit code."""
+        process = self.started.pop(name)
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(within)
+        # What it left behind in its group; if there is nothing, so much the better.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+    def stop_all(self) -> None:
+        """Stop all, in the order in which they were started: the server before its daemons."""
+        for name in list(self.started):
+            self.stop(name)
+
+
+def wait_until(
+    is_so: Callable[[], bool], *, within: float, look_again: float = 0.05
+) -> bool:
+    """Wait at most `within` seconds for something to be so; say whether it is."""
+    give_up_at = time.monotonic() + within
+    while not is_so():
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(look_again)
+    return True
+
+
+def _dies_with(parent: int) -> Callable[[], None] | None:
+    """What a child does before it becomes another program; Linux alone can do this."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)  # loaded before the fork: nothing may be imported after it
+
+    def prepare() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died between the fork and this line
+            os._exit(1)
+
+    return prepare

@@ -1,0 +1,223 @@
+"""Serves the project: web server and all daemons in the foreground, until Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import urllib.request
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from project.children import Children, wait_until
+from project.embedded_postgres import EmbeddedPostgres
+from scheduler.models import Account
+from scheduler.operations import accounts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+ADMIN = "admin@localhost"
+THREADS_PER_WORKER = 8
+READY_WITHIN = 60.0
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound to by itself
+
+BANNER = """\
+
+{name} serves at {url}
+  admin    {url}admin/   {admin}
+  files    {var}
+  stop     Ctrl-C
+
+Attach the BOINC client of this computer:
+  boinccmd --create_account {url} you@example.org PASSWORD "Your name"
+  boinccmd --project_attach {url} ACCOUNT_KEY
+or the small client that comes with the project:
+  {python} client attach {url} --create --email you@example.org --name You --password PASSWORD
+  {python} client run
+
+"""
+
+
+class Command(BaseCommand):
+    """``manage.py serve [--port 8000] [--sample-work]``."""
+
+    help = "Serve the project until Ctrl-C: web server and all daemons, in the foreground."
+    requires_system_checks: ClassVar[Sequence[str]] = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="to listen on (8000)")
+        workers = os.cpu_count() or 1
+        parser.add_argument(
+            "--workers", type=int, default=max(2, workers), help="processes of the web server"
+        )
+        parser.add_argument("--pause", type=float, help="longest pause of each daemon, seconds")
+        parser.add_argument(
+            "--sample-work", action="store_true", help="publish the app mersenne, with workunits"
+        )
+        parser.add_argument(
+            "--quiet", action="store_true", help="no word of welcome, no first account"
+        )
+
+    def handle(self, **options: Any) -> None:
+        """Serve; every process started here has ended when this returns."""
+        check_free(options["address"], options["port"])
+        url = master_url(options["address"], options["port"])
+        environment = {"MASTER_URL": url}
+        stop = threading.Event()
+        before = {number: signal.signal(number, _setter(stop)) for number in _SIGNALS}
+        children = Children()
+        try:
+            call_command("migrate", verbosity=0, interactive=False)
+            password = None if options["quiet"] else first_password()
+            connections.close_all()
+            if options["sample_work"]:
+                self._sample_work(children, environment, stop)
+            start(children, options, environment)
+            if self._is_up(children, options, stop) and not options["quiet"]:
+                self.stdout.write(welcome(url, password))
+                self.stdout.flush()
+            ended = wait(children, stop)
+        finally:
+            children.stop_all()
+            stop_database()
+            for number, action in before.items():
+                signal.signal(number, action)
+        if ended is not None:
+            name, code = ended
+            msg = f"The {name} ended by itself, exit code {code}; everything is stopped."
+            raise CommandError(f"{msg}\nHint: its last lines above say why.")
+        if not options["quiet"]:
+            self.stdout.write("stopped")
+
+    def _sample_work(
+        self, children: Children, environment: dict[str, str], stop: threading.Event
+    ) -> None:
+        # A program of its own: the demonstration stands above the project and may import it.
+        program = children.start(
+            "sample", [sys.executable, "-m", "demo", "--sample-work"], environment=environment
+        )
+        wait_until(lambda: stop.is_set() or program.poll() is not None, within=READY_WITHIN)
+        if code := children.stop("sample"):
+            msg = f"The sample work could not be submitted (exit code {code})."
+            raise CommandError(f"{msg}\nHint: serve without --sample-work.")
+
+    def _is_up(
+        self, children: Children, options: dict[str, Any], stop: threading.Event
+    ) -> bool:
+        address = "127.0.0.1" if options["address"] in EVERYWHERE else options["address"]
+        question = f"http://{address}:{options['port']}/get_project_config.php"
+        settled = wait_until(
+            lambda: stop.is_set() or children.ended() is not None or answers(question),
+            within=READY_WITHIN,
+        )
+        return settled and not stop.is_set() and children.ended() is None
+
+
+def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
+    """Start the web server and the daemons."""
+    python = sys.executable
+    words = ["--interface", "wsgi", "--host", options["address"], "--port", str(options["port"])]
+    words += ["--workers", str(options["workers"])]
+    words += ["--blocking-threads", str(THREADS_PER_WORKER)]
+    words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
+    children.start(
+        "server",
+        [python, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
+        environment={"DATABASE_POOL": str(THREADS_PER_WORKER), **environment},
+    )
+    pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
+    daemons = [python, settings.BASE_DIR / "manage.py", "daemons", *pause]
+    children.start("daemons", daemons, environment=environment)
+
+
+def wait(children: Children, stop: threading.Event) -> tuple[str, int] | None:
+    """Wait until we are told to stop (None) or a child ends by itself (which, exit code)."""
+    while not stop.wait(0.2):
+        if ended := children.ended():
+            return ended
+    return None
+
+
+def check_free(address: str, port: int) -> None:
+    """Refuse a port that is taken; the web server itself would share it with another of its kind."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as knock:
+        knock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            knock.bind((address, port))
+        except OSError as error:
+            reason = {errno.EADDRINUSE: "is in use", errno.EACCES: "needs more rights"}.get(
+                error.errno or 0, f"cannot be used ({error.strerror})"
+            )
+            msg = f"Port {port} of {address} {reason}.\nHint: choose another with --port."
+            raise CommandError(msg) from None
+
+
+def master_url(address: str, port: int) -> str:
+    """The address that volunteers attach to: MASTER_URL, else where we listen."""
+    if os.environ.get("MASTER_URL", "").strip():
+        return settings.PROJECT.master_url
+    if address in EVERYWHERE:
+        msg = f"{address} is no address that volunteers could attach to."
+        raise CommandError(f"{msg}\nHint: set MASTER_URL=http://this.computer:{port}/.")
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{port}/"
+
+
+def answers(question: str) -> bool:
+    """Whether the server gives a good answer."""
+    with suppress(OSError), urllib.request.urlopen(question, timeout=2) as reply:  # noqa: S310
+        return bool(reply.status == 200)  # noqa: PLR2004
+    return False
+
+
+def first_password() -> str | None:
+    """Create the first member of staff; return the password, or None if there is one already."""
+    if Account.objects.filter(is_staff=True).exists():
+        return None
+    password = secrets.token_urlsafe(9)
+    accounts.create_staff(email=ADMIN, password=password, name="Admin")
+    return password
+
+
+def welcome(url: str, password: str | None) -> str:
+    """Say where everything is."""
+    first = f"{ADMIN}, password {password} (said this once)"
+    later = "with the account made at the first start"
+    python = os.path.relpath(sys.executable)
+    return BANNER.format(
+        name=settings.PROJECT.name,
+        url=url,
+        admin=first if password else later,
+        var=settings.VAR_DIR,
+        python=python if len(python) < len(sys.executable) else sys.executable,
+    )
+
+
+def stop_database() -> None:
+    """Stop the PostgreSQL that came with the project; another one is left alone."""
+    connections.close_all()
+    if settings.DATABASES["default"].get("EMBEDDED"):
+        EmbeddedPostgres(settings.VAR_DIR).stop()
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _setter(stop: threading.Event) -> Any:  # noqa: ANN401 - what signal.signal takes
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    return on_signal
