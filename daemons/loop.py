@@ -107,7 +107,9 @@ def stopping_on_signals(stop: Event, say: Callable[[str], None]) -> Iterator[Non
             say("finishing...")
         stop.set()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
@@ -135,7 +137,12 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
         seconds = round(monotonic() - began, 3)
         log.info(
             "pass",
-            extra={"daemon": daemon.name, "seen": tally.seen, "seconds": seconds, "did": tally.done},
+            extra={
+                "daemon": daemon.name,
+                "seen": tally.seen,
+                "seconds": seconds,
+                "did": tally.done,
+            },
         )
     return tally
 

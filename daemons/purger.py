@@ -126,7 +126,7 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _step(  # noqa: PLR0913, PLR0917  the seven columns of a ledger entry
+def _step(
     at: str, result_id: int | None, axis: int, source: int, target: int, because: int, by: int
 ) -> dict[str, Any]:
     subject = {} if result_id is None else {"result_id": result_id}

@@ -31,7 +31,9 @@ class Shard:
         """
         match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text.strip())
         if match is None:
-            msg = f"{text!r} is no shard. Hint: write it as I/N, such as 2/4 for the second of four."
+            msg = (
+                f"{text!r} is no shard. Hint: write it as I/N, such as 2/4 for the second of four."
+            )
             raise BadShard(msg)
         number, count = int(match[1]), int(match[2])
         if not 1 <= number <= count:

@@ -68,7 +68,9 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> list[WorkunitFacts]:
     ):
         results.setdefault(result.workunit_id, []).append(result)
     return [
-        replace(workunit, results=tuple(results[workunit.id])) if workunit.id in results else workunit
+        replace(workunit, results=tuple(results[workunit.id]))
+        if workunit.id in results
+        else workunit
         for workunit in locked
     ]
 

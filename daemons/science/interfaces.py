@@ -19,7 +19,9 @@ class Validator(Protocol[E]):
     arrived, by its position in that list.
     """
 
-    def evidence(self, outputs: Sequence[Mapping[str, Any]], digests: Mapping[int, str]) -> E | None:
+    def evidence(
+        self, outputs: Sequence[Mapping[str, Any]], digests: Mapping[int, str]
+    ) -> E | None:
         """What is compared of one result; None if a required output is missing."""
 
     def agree(self, one: E, other: E) -> bool:

@@ -42,7 +42,7 @@ _IN_PROGRESS, _OVER = int(ServerState.IN_PROGRESS), int(ServerState.OVER)
 _SUCCESS, _NO_REPLY = int(Outcome.SUCCESS), int(Outcome.NO_REPLY)
 _ERRORS = (int(Outcome.CLIENT_ERROR), int(Outcome.VALIDATE_ERROR))
 _V_INIT, _V_INCONCLUSIVE = int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE)
-_V_INVALID = int(ValidateState.INVALID)
+_USABLE = (_V_INIT, int(ValidateState.VALID), _V_INCONCLUSIVE)
 _F_INIT = int(FileDeleteState.INIT)
 
 
@@ -50,7 +50,8 @@ _F_INIT = int(FileDeleteState.INIT)
 class Counts:
     """How many of a workunit's results are where.
 
-    `successes` are those that may still agree or already do: a success found invalid is none.
+    `successes` are those that may still agree or already do: one found invalid, or that nobody
+    will check, is none.
     `fresh` successes were never compared; `unjudged` are fresh or inconclusive.
     """
 
@@ -184,7 +185,7 @@ def count(results: Iterable[ResultFacts]) -> Counts:
         elif result.server_state == _IN_PROGRESS:
             in_progress += 1
         elif result.outcome == _SUCCESS:
-            successes += result.validate_state != _V_INVALID
+            successes += result.validate_state in _USABLE
             fresh += result.validate_state == _V_INIT
             inconclusive += result.validate_state == _V_INCONCLUSIVE
         elif result.outcome in _ERRORS:
@@ -350,9 +351,7 @@ def _leave_unjudged(result: ResultFacts, because: Because) -> ResultMove:
     source = result.validate_state
     if because is Because.WORKUNIT_FAILED:
         return ResultMove(result.id, Axis.VALIDATION, source, ValidateState.NO_CHECK, because)
-    return ResultMove(
-        result.id, Axis.VALIDATION, source, ValidateState.TOO_LATE, Because.TOO_LATE
-    )
+    return ResultMove(result.id, Axis.VALIDATION, source, ValidateState.TOO_LATE, Because.TOO_LATE)
 
 
 def _files_to_delete(

@@ -26,7 +26,7 @@ class DaemonCommand(BaseCommand):
     daemon_name: ClassVar[str]
     requires_system_checks: ClassVar[list[str]] = []
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # noqa: ANN401
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Say what the daemon is for, and keep Django's own options out of a short help."""
         self.daemon = registry.find(self.daemon_name)
         self.help = self.daemon.summary
@@ -67,7 +67,7 @@ class DaemonCommand(BaseCommand):
         parser.add_argument("--json", action="store_true", help="with --once: answer in JSON")
         parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
 
-    def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Run the passes."""
         if options["json"] and not options["once"]:
             msg = "--json describes one run. Hint: give --once as well."

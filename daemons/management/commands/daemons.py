@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     requires_system_checks: ClassVar[list[str]] = []
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:  # noqa: ANN401
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Say what it does, in a help that fits a screen."""
         names = ", ".join(daemon.name for daemon in DAEMONS)
         self.help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {names}."
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
 
-    def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Start the children and look after them."""
         stop = Event()
         if options["with_parent"]:

@@ -1,0 +1,104 @@
+"""Which results agree."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.policy.quorum import Candidate, check_late, check_set, majority
+
+
+def candidates(answers):
+    """One candidate a letter, ids from 1; a dot is one whose output is missing."""
+    return [
+        Candidate(number, None if letter == "." else letter)
+        for number, letter in enumerate(answers, start=1)
+    ]
+
+
+def compared(answers, min_quorum):
+    return check_set(candidates(answers), min_quorum=min_quorum, agree=operator.eq)
+
+
+@pytest.mark.parametrize(
+    ("answers", "min_quorum", "canonical", "valid", "invalid"),
+    [
+        ("a", 1, 1, (1,), ()),
+        ("aa", 2, 1, (1, 2), ()),
+        ("ab", 2, None, (), ()),
+        ("aba", 2, 1, (1, 3), (2,)),
+        ("baa", 2, 2, (2, 3), (1,)),
+        ("aab", 3, 1, (1, 2), (3,)),
+        ("abc", 3, None, (), ()),
+        ("aabb", 2, None, (), ()),
+        ("aabbb", 2, 3, (3, 4, 5), (1, 2)),
+        ("aabb", 4, None, (), ()),
+        ("a", 2, None, (), ()),
+        ("ab", 1, None, (), ()),
+    ],
+)
+def test_the_majority_is_believed(answers, min_quorum, canonical, valid, invalid):
+    found = compared(answers, min_quorum)
+    assert (found.canonical, found.valid, found.invalid) == (canonical, valid, invalid)
+
+
+def test_results_that_disagree_are_inconclusive():
+    assert compared("ab", 2).inconclusive == (1, 2)
+
+
+def test_too_few_good_results_are_not_compared_at_all():
+    found = compared("a.", 2)
+    assert found.missing == (2,)
+    assert found.inconclusive == ()
+
+
+def test_a_missing_output_counts_for_nothing():
+    found = compared("a.a", 2)
+    assert found.canonical == 1
+    assert found.valid == (1, 3)
+    assert found.missing == (2,)
+
+
+def test_more_than_half_of_the_quorum_must_agree():
+    assert [majority(quorum) for quorum in (1, 2, 3, 4, 5)] == [1, 2, 2, 3, 3]
+
+
+def test_a_tolerant_comparison_needs_no_other_code():
+    near = check_set(
+        [Candidate(1, 1.0), Candidate(2, 5.0), Candidate(3, 1.1)],
+        min_quorum=2,
+        agree=lambda one, other: abs(one - other) < 0.5,
+    )
+    assert (near.canonical, near.valid, near.invalid) == (1, (1, 3), (2,))
+
+
+def test_late_results_are_compared_with_the_canonical_one():
+    found = check_late(candidates("ab."), Candidate(9, "a"), agree=operator.eq)
+    assert (found.canonical, found.valid, found.invalid, found.missing) == (9, (1,), (2,), (3,))
+
+
+answers_given = st.text(alphabet="abc.", max_size=9)
+
+
+@given(answers_given, st.integers(1, 5), st.randoms(use_true_random=False))
+def test_the_order_in_which_results_are_read_changes_nothing(answers, min_quorum, random):
+    shuffled = candidates(answers)
+    random.shuffle(shuffled)
+    assert check_set(shuffled, min_quorum=min_quorum, agree=operator.eq) == compared(
+        answers, min_quorum
+    )
+
+
+@given(answers_given, st.integers(1, 5))
+def test_everybody_stands_in_one_list_and_the_valid_ones_agree(answers, min_quorum):
+    found = compared(answers, min_quorum)
+    named = [*found.valid, *found.invalid, *found.inconclusive, *found.missing]
+    assert len(named) == len(set(named))
+    assert len({answers[one - 1] for one in found.valid}) <= 1
+    if found.canonical is not None:
+        assert found.canonical in found.valid
+        assert len(found.valid) >= majority(min_quorum)
+        assert len(named) == len(answers)

@@ -1,0 +1,424 @@
+"""What the transitioner's mind says of workunits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.lifecycle import (
+    NOTHING,
+    Actor,
+    AssimilateState,
+    Axis,
+    Because,
+    ErrorMask,
+    FileDeleteState,
+    Move,
+    ReleaseState,
+    ResultState,
+    ValidateState,
+    check,
+)
+from scheduler.policy import replication
+from scheduler.policy.replication import judge
+from tests.builders import WORDS, a_result, a_workunit, later, with_result
+from tests.conftest import NOON
+
+DAY = timedelta(days=1)
+
+
+def said(verdict):
+    """The verdict in words, as the tables below have it."""
+    words = [f"replicate {verdict.replicas}"] if verdict.replicas else []
+    words += ["validate"] * verdict.validate
+    words += [f"fail: {because.label}" for because in verdict.failures]
+    return ", ".join(words) or "wait"
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ("", "replicate 2"),
+        ("unsent", "replicate 1"),
+        ("unsent unsent", "wait"),
+        ("sent sent", "wait"),
+        ("success sent", "wait"),
+        ("success success", "validate"),
+        ("success noreply", "replicate 1"),
+        ("success detached", "replicate 1"),
+        ("success aborted", "replicate 1"),
+        ("error sent", "replicate 1"),
+        ("error error", "replicate 2"),
+        ("unreadable success sent", "wait"),
+        ("invalid success sent", "wait"),
+        ("inconclusive inconclusive", "replicate 1"),
+        ("inconclusive inconclusive sent", "wait"),
+        ("inconclusive inconclusive success", "validate"),
+        ("inconclusive inconclusive inconclusive", "replicate 1"),
+        ("error error error", "replicate 2"),
+        ("error error error error", "fail: too many errors"),
+        ("aborted aborted aborted aborted aborted", "replicate 2"),
+        ("unsendable sent", "fail: unsendable"),
+        ("success success noreply", "validate"),
+    ],
+)
+def test_what_a_workunit_with_quorum_two_needs_next(results, expected):
+    assert said(judge(a_workunit(results), now=NOON)) == expected
+
+
+def test_a_workunit_that_waits_for_the_validator_is_not_told_so_again():
+    workunit = a_workunit("success success", need_validate=True)
+    assert not judge(workunit, now=NOON).validate
+
+
+@pytest.mark.parametrize(
+    ("results", "limits", "expected"),
+    [
+        ("noreply noreply", {"max_total_results": 3}, "replicate 1"),
+        ("noreply noreply noreply", {"max_total_results": 3}, "fail: too many results"),
+        ("success noreply noreply", {"max_total_results": 3}, "fail: too many results"),
+        ("noreply noreply sent", {"max_total_results": 3}, "fail: too many results"),
+        ("success noreply sent", {"max_total_results": 3}, "wait"),
+        ("success success noreply", {"max_total_results": 3, "target_nresults": 3}, "validate"),
+        ("inconclusive inconclusive", {"max_total_results": 2}, "fail: too many results"),
+        ("inconclusive inconclusive sent", {"max_total_results": 3}, "wait"),
+        (
+            "inconclusive inconclusive inconclusive",
+            {"max_success_results": 2},
+            "fail: too many successes",
+        ),
+        ("inconclusive inconclusive", {"max_success_results": 2}, "replicate 1"),
+        ("inconclusive inconclusive success", {"max_success_results": 2}, "validate"),
+        ("noreply noreply", {"max_timeouts": 1}, "fail: too many timeouts"),
+        ("noreply sent", {"max_timeouts": 1}, "replicate 1"),
+        ("error", {"max_error_results": 0}, "fail: too many errors"),
+    ],
+)
+def test_limits_are_borne_and_not_a_result_more(results, limits, expected):
+    assert said(judge(a_workunit(results, **limits), now=NOON)) == expected
+
+
+def test_a_failed_workunit_drops_what_is_unsent_and_leaves_its_successes_unjudged():
+    verdict = judge(a_workunit("unsent sent success", cancel_requested_at=NOON), now=NOON)
+    assert verdict.failures == (Because.CANCELLED,)
+    assert verdict.error_mask == ErrorMask.CANCELLED
+    assert verdict.assimilate is Because.WORKUNIT_FAILED
+    assert [(m.result_id, m.target) for m in verdict.result_moves] == [
+        (1, ResultState.DIDNT_NEED),
+        (3, ValidateState.NO_CHECK),
+    ]
+
+
+def test_several_reasons_to_fail_are_all_kept_and_the_first_is_the_move():
+    workunit = a_workunit("error error error error", cancel_requested_at=NOON)
+    verdict = judge(workunit, now=NOON)
+    assert verdict.error_mask == ErrorMask.CANCELLED | ErrorMask.TOO_MANY_ERROR_RESULTS
+    assert [move.because for move in verdict.workunit_moves] == [
+        Because.CANCELLED,
+        Because.WORKUNIT_FAILED,
+    ]
+
+
+def test_a_workunit_with_its_answer_never_fails():
+    workunit = a_workunit(
+        "valid valid", canonical_result_id=1, cancel_requested_at=NOON, end_before=NOON
+    )
+    verdict = judge(workunit, now=NOON)
+    assert verdict.failures == ()
+    assert verdict.assimilate is Because.CANONICAL_FOUND
+
+
+def test_a_success_of_a_workunit_that_failed_is_not_checked():
+    workunit = a_workunit("success error", error_mask=2, assimilate_state=AssimilateState.DONE)
+    moves = judge(workunit, now=NOON).result_moves
+    assert ValidateState.NO_CHECK in {m.target for m in moves if m.axis is Axis.VALIDATION}
+
+
+@pytest.mark.parametrize(
+    ("fields", "look_again_at"),
+    [
+        ({"start_after": later(hours=1)}, later(hours=1)),
+        ({"start_after": later(hours=1), "end_before": later(minutes=5)}, later(minutes=5)),
+        ({"release_state": ReleaseState.HELD}, None),
+        ({"release_state": ReleaseState.INACTIVE, "pending_dependency_count": 2}, None),
+    ],
+)
+def test_no_results_are_made_before_their_time(fields, look_again_at):
+    verdict = judge(a_workunit(**fields), now=NOON)
+    assert verdict.replicas == 0
+    assert verdict.look_again_at == look_again_at
+
+
+def test_a_workunit_whose_last_dependency_is_met_is_released_and_replicated():
+    verdict = judge(a_workunit(release_state=ReleaseState.INACTIVE), now=NOON)
+    assert verdict.release
+    assert verdict.replicas == 2
+
+
+def test_held_results_go_out_of_reach_and_come_back():
+    held = judge(a_workunit("unsent sent", release_state=ReleaseState.HELD), now=NOON)
+    assert [(m.source, m.target) for m in held.result_moves] == [
+        (ResultState.UNSENT, ResultState.INACTIVE)
+    ]
+    back = judge(a_workunit("inactive sent"), now=NOON)
+    assert [(m.source, m.target) for m in back.result_moves] == [
+        (ResultState.INACTIVE, ResultState.UNSENT)
+    ]
+    assert back.replicas == 0
+
+
+def test_a_workunit_expires_at_its_end():
+    assert judge(a_workunit("sent sent", end_before=NOON), now=NOON).failures == (Because.EXPIRED,)
+    assert not judge(a_workunit("sent", end_before=later(seconds=1)), now=NOON).failures
+
+
+def test_a_workunit_that_was_never_sent_expires_at_its_latest_start():
+    assert judge(a_workunit("unsent", start_before=NOON), now=NOON).failures == (Because.EXPIRED,)
+    assert not judge(a_workunit("sent unsent", start_before=NOON), now=NOON).failures
+
+
+def test_the_class_of_hosts_is_open_again_when_only_errors_came():
+    assert judge(a_workunit("error unsent", hr_class=384), now=NOON).reset_class
+    assert judge(a_workunit("error", app_version_id=7), now=NOON).reset_class
+    assert not judge(a_workunit("error sent", hr_class=384), now=NOON).reset_class
+    assert not judge(a_workunit("error noreply", hr_class=384), now=NOON).reset_class
+    assert not judge(a_workunit("error"), now=NOON).reset_class
+
+
+# Late results
+
+
+def test_a_late_success_is_compared_with_the_canonical_outputs_while_they_are_kept():
+    workunit = a_workunit(
+        "valid valid success", canonical_result_id=1, assimilate_state=AssimilateState.DONE
+    )
+    verdict = judge(workunit, now=NOON)
+    assert verdict.validate
+    assert {m.result_id for m in verdict.result_moves} == {2}
+
+
+@pytest.mark.parametrize(
+    "state", [FileDeleteState.READY, FileDeleteState.DONE, FileDeleteState.ERROR]
+)
+def test_a_success_comes_too_late_once_the_canonical_outputs_go(state):
+    workunit = with_result(
+        a_workunit("valid success", canonical_result_id=1), 1, file_delete_state=state
+    )
+    verdict = judge(workunit, now=NOON)
+    assert not verdict.validate
+    assert [(m.result_id, m.target) for m in verdict.result_moves] == [(2, ValidateState.TOO_LATE)]
+
+
+# Files
+
+
+def files_to_delete(workunit, now=NOON):
+    moves = judge(workunit, now=now).result_moves
+    return [m.result_id for m in moves if m.axis is Axis.RESULT_FILES]
+
+
+def an_assimilated(results, **fields):
+    return a_workunit(
+        results, canonical_result_id=1, assimilate_state=AssimilateState.DONE, **fields
+    )
+
+
+def test_nothing_is_deleted_before_assimilation():
+    workunit = a_workunit(
+        "valid valid", canonical_result_id=1, assimilate_state=AssimilateState.READY
+    )
+    verdict = judge(workunit, now=NOON)
+    assert not verdict.delete_inputs
+    assert verdict.result_moves == ()
+
+
+def test_everything_is_deleted_when_all_is_over_and_assimilated():
+    workunit = an_assimilated("valid valid error unneeded")
+    assert judge(workunit, now=NOON).delete_inputs
+    assert files_to_delete(workunit) == [1, 2, 3, 4]
+
+
+def test_inputs_and_canonical_outputs_stay_while_a_result_is_out():
+    workunit = an_assimilated("valid valid sent")
+    verdict = judge(workunit, now=NOON)
+    assert not verdict.delete_inputs
+    assert files_to_delete(workunit) == [2]
+
+
+def test_canonical_outputs_stay_until_every_success_is_judged():
+    assert files_to_delete(an_assimilated("valid valid success")) == [2]
+    assert files_to_delete(an_assimilated("valid inconclusive")) == []
+
+
+def test_canonical_outputs_stay_while_a_late_result_may_come_for_credit():
+    workunit = an_assimilated("valid valid noreply")
+    verdict = judge(workunit, now=NOON)
+    assert files_to_delete(workunit) == [2]
+    assert verdict.delete_inputs
+    assert verdict.look_again_at == NOON + 2 * DAY
+    assert files_to_delete(workunit, now=NOON + 2 * DAY) == [1, 2, 3]
+
+
+def test_results_of_a_failed_workunit_lose_their_files_too():
+    workunit = a_workunit(
+        "nocheck error noreply", error_mask=16, assimilate_state=AssimilateState.DONE
+    )
+    assert files_to_delete(workunit) == [1, 2]
+    assert judge(workunit, now=NOON).look_again_at == NOON + 2 * DAY
+
+
+# Properties
+
+
+results_of_any_kind = st.builds(
+    a_result,
+    st.sampled_from(sorted(WORDS)),
+    file_delete_state=st.sampled_from([int(state) for state in FileDeleteState]),
+    credit_deadline=st.sampled_from([None, NOON - DAY, NOON + DAY]),
+)
+maybe_times = st.sampled_from([None, None, NOON - DAY, NOON, NOON + DAY])
+
+
+@st.composite
+def workunits(draw):
+    """Any workunit that the database would hold."""
+    results = tuple(
+        replace(result, id=number, attempt=number - 1)
+        for number, result in enumerate(draw(st.lists(results_of_any_kind, max_size=8)), start=1)
+    )
+    ending = draw(st.sampled_from(["open", "answer", "reason"]))
+    answers = [r.id for r in results if r.validate_state == ValidateState.VALID]
+    quorum = draw(st.integers(1, 3))
+    target = quorum + draw(st.integers(0, 2))
+    if not answers:
+        ending = "reason" if ending == "answer" else ending
+    elif ending == "open":
+        ending = "answer"  # only the validator says VALID, and with it who is canonical
+    has_ended = (ending == "answer" and answers) or ending == "reason"
+    assimilated = draw(st.sampled_from(list(AssimilateState))) if has_ended else 0
+    is_done = assimilated == AssimilateState.DONE
+    return replace(
+        a_workunit(),
+        **{
+            "min_quorum": quorum,
+            "target_nresults": target,
+            "max_error_results": draw(st.integers(0, 3)),
+            "max_total_results": target + draw(st.integers(0, 4)),
+            "max_success_results": target + draw(st.integers(0, 2)),
+            "max_timeouts": draw(st.sampled_from([None, 0, 2])),
+            "hr_class": draw(st.sampled_from([0, 384])),
+            "start_after": draw(maybe_times),
+            "start_before": draw(maybe_times),
+            "end_before": draw(maybe_times),
+            "release_state": draw(st.sampled_from(list(ReleaseState))),
+            "pending_dependency_count": draw(st.integers(0, 1)),
+            "cancel_requested_at": draw(maybe_times),
+            "canonical_result_id": answers[0] if ending == "answer" and answers else None,
+            "error_mask": 2 if ending == "reason" else 0,
+            "need_validate": draw(st.booleans()),
+            "assimilate_state": int(assimilated),
+            "file_delete_state": draw(st.sampled_from([0, 1, 2])) if is_done else 0,
+            "results": results,
+        },
+    )
+
+
+def carried_out(verdict):
+    """The workunit as it is once the verdict has been written down."""
+    workunit = verdict.workunit
+    results = {result.id: result for result in workunit.results}
+    for move in verdict.result_moves:
+        result = results[move.result_id]
+        if move.axis is Axis.RESULT:
+            state = ResultState(move.target)
+            result = replace(result, server_state=state.server_state, outcome=state.outcome)
+        elif move.axis is Axis.VALIDATION:
+            result = replace(result, validate_state=move.target)
+        else:
+            result = replace(result, file_delete_state=move.target)
+        results[move.result_id] = result
+    first = len(results) + 1
+    new = [a_result("unsent", number=first + extra) for extra in range(verdict.replicas)]
+    return replace(
+        workunit,
+        results=(*results.values(), *new),
+        error_mask=int(verdict.error_mask),
+        need_validate=workunit.need_validate or verdict.validate,
+        release_state=ReleaseState.RELEASED if verdict.release else workunit.release_state,
+        hr_class=0 if verdict.reset_class else workunit.hr_class,
+        assimilate_state=1 if verdict.assimilate else workunit.assimilate_state,
+        file_delete_state=1 if verdict.delete_inputs else workunit.file_delete_state,
+    )
+
+
+@given(workunits())
+def test_every_move_of_a_verdict_is_named_by_the_law(workunit):
+    verdict = judge(workunit, now=NOON)
+    for move in verdict.workunit_moves:
+        check(move)
+    for m in verdict.result_moves:
+        check(Move(m.axis, m.source, m.target, m.because, Actor.TRANSITIONER))
+
+
+@given(workunits())
+def test_moves_leave_from_where_the_results_are(workunit):
+    verdict = judge(workunit, now=NOON)
+    results = {result.id: result for result in workunit.results}
+    for move in verdict.result_moves:
+        result = results[move.result_id]
+        state = {
+            Axis.RESULT: result.server_state * 10 + result.outcome,
+            Axis.VALIDATION: result.validate_state,
+            Axis.RESULT_FILES: result.file_delete_state,
+        }[move.axis]
+        assert move.source == state
+    moved = [(move.result_id, move.axis) for move in verdict.result_moves]
+    assert len(moved) == len(set(moved))
+
+
+@given(workunits())
+def test_a_verdict_carried_out_leaves_nothing_more_to_do(workunit):
+    verdict = judge(workunit, now=NOON)
+    again = judge(carried_out(verdict), now=NOON)
+    released = [m for m in again.result_moves if m.because is Because.RELEASED]
+    assert not again.replicas
+    assert not again.failures
+    assert not again.assimilate
+    assert released == []
+
+
+@given(workunits())
+def test_it_never_looks_again_at_a_time_that_has_passed(workunit):
+    at = judge(workunit, now=NOON).look_again_at
+    assert at is None or at > NOON
+
+
+@given(workunits())
+def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
+    """A workunit that nobody would ever look at again, and that nobody works on, is lost."""
+    verdict = judge(workunit, now=NOON)
+    after = carried_out(verdict)
+    is_open = after.canonical_result_id is None and not after.error_mask
+    if not is_open:
+        return
+    is_held = after.release_state != ReleaseState.RELEASED
+    works = any(result.server_state in {2, 4} for result in after.results)
+    assert works or after.need_validate or is_held or verdict.look_again_at
+
+
+@given(workunits())
+def test_never_more_results_than_the_total(workunit):
+    verdict = judge(workunit, now=NOON)
+    assert verdict.replicas >= 0
+    if verdict.replicas:
+        total = len(workunit.results) + verdict.replicas
+        assert total <= workunit.max_total_results
+
+
+def test_births_are_named_by_the_law():
+    check(replication.BIRTH)
+    assert replication.BIRTH.source == NOTHING

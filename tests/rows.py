@@ -1,0 +1,200 @@
+"""Rows with good defaults, saved as the operations would have left them."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+from scheduler import storage
+from scheduler.facts.work import output_name, result_name
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    File,
+    Host,
+    Platform,
+    Result,
+    ResultFile,
+    Workunit,
+    WorkunitFile,
+)
+from tests.builders import WORDS
+from tests.conftest import NOON
+
+_numbers = count(1)
+
+OUTPUTS = [{"open_name": "out", "max_nbytes": 1_000_000}]
+
+
+def an_app(name: str = "", **fields: Any) -> App:
+    """An app that nobody tells apart from another."""
+    fields = {"created_at": NOON, "retry_same_account_after": timedelta(0)} | fields
+    return App.objects.create(name=name or f"app{next(_numbers)}", **fields)
+
+
+def an_app_version(app: App, **fields: Any) -> AppVersion:
+    """A version of an app for Linux, without files."""
+    platform, _ = Platform.objects.get_or_create(name="x86_64-pc-linux-gnu")
+    fields = {"version_num": next(_numbers), "created_at": NOON} | fields
+    return AppVersion.objects.create(app=app, platform=platform, **fields)
+
+
+def an_account(name: str = "", **fields: Any) -> Account:
+    """A volunteer without a key."""
+    name = name or f"volunteer{next(_numbers)}"
+    fields = {"email": f"{name}@example.org", "name": name, "created_at": NOON} | fields
+    return Account.objects.create(cross_project_id="", password="!", **fields)
+
+
+def a_host(account: Account | None = None, **fields: Any) -> Host:
+    """A computer of an account's."""
+    fields = {"rpc_at": NOON, "created_at": NOON} | fields
+    return Host.objects.create(account=account or an_account(), **fields)
+
+
+def a_workunit(app: App | None = None, **fields: Any) -> Workunit:
+    """A workunit of quorum two with one output, due at noon, without results."""
+    fields = {
+        "name": f"wu{next(_numbers)}",
+        "outputs": OUTPUTS,
+        "min_quorum": 2,
+        "target_nresults": 2,
+        "created_at": NOON - timedelta(days=2),
+        "transition_at": NOON,
+    } | fields
+    return Workunit.objects.create(app=app or an_app(), **fields)
+
+
+def a_result(
+    workunit: Workunit,
+    word: str = "unsent",
+    *,
+    host: Host | None = None,
+    output: bytes | None = None,
+    uploaded: bool = False,
+    **fields: Any,
+) -> Result:
+    """A result in the state that a word describes; `output` is what it brought as output 0.
+
+    With `uploaded` the output is also on disk.  The guard triggers let a row be born in its first
+    states only, so that another state is reached as the scheduler reaches it: by updates.
+    """
+    attempt = workunit.results.count()
+    server_state, outcome, validate_state = WORDS[word]
+    if host is None and word not in {"unsent", "inactive", "unneeded", "unsendable"}:
+        host = a_host()
+    if host is not None:
+        fields = {
+            "host": host,
+            "account": host.account,
+            "sent_at": NOON - timedelta(hours=2),
+            "report_deadline": NOON + timedelta(days=1),
+            "credit_deadline": NOON + timedelta(days=2),
+        } | fields
+    if word in {"success", "valid", "inconclusive", "invalid", "error", "aborted", "nocheck"}:
+        fields = {
+            "received_at": NOON - timedelta(hours=1),
+            "elapsed_time": 3000.0,
+            "cpu_time": 2900.0,
+            "flops_estimate": 1e9,
+            "exit_status": 203 if word == "aborted" else 0,
+        } | fields
+    files_state = fields.pop("file_delete_state", 0)
+    result = Result.objects.create(
+        workunit=workunit,
+        app=workunit.app,
+        name=result_name(workunit.name, attempt),
+        attempt=attempt,
+        created_at=workunit.created_at,
+        server_state=1 if word == "inactive" else 2,
+    )
+    walk(result, server_state=server_state, outcome=outcome, **fields)
+    walk(result, validate_state=validate_state)
+    for state in {0: (), 1: (1,), 2: (1, 2), 3: (1, 3)}[files_state]:
+        walk(result, file_delete_state=state)
+    if output is not None:
+        an_output(result, output, uploaded=uploaded)
+    return result
+
+
+def walk(result: Result, **fields: Any) -> None:
+    """Move a result by the ways that the law leaves, one update a step."""
+    target = fields.get("server_state", 0)
+    if target in {4, 5} and result.server_state < 4 and fields.get("outcome") not in {2, 5}:
+        update(result, **{**fields, "server_state": 4, "outcome": 0})
+    if result.validate_state == 0 and fields.get("validate_state") == 4 and result.outcome == 1:
+        fields["validate_state"] = 4
+    if result.outcome == 0 and fields.get("outcome") == 6:
+        update(result, server_state=5, outcome=1)
+    update(result, **fields)
+
+
+def update(row: Any, **fields: Any) -> None:
+    """Change some columns, and nothing but these."""
+    type(row).objects.filter(pk=row.pk).update(**fields)
+    row.refresh_from_db()
+
+
+def an_output(
+    result: Result, data: bytes, *, position: int = 0, uploaded: bool = False
+) -> ResultFile:
+    """An output that arrived with a result's report; with `uploaded`, on disk as well."""
+    name = output_name(result.name, result.pk, position)
+    if uploaded:
+        path = storage.upload_path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return ResultFile.objects.create(
+        result=result,
+        position=position,
+        name=name,
+        nbytes=len(data),
+        md5=hashlib.md5(data).hexdigest(),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+def an_input(workunit: Workunit, data: bytes = b"in", *, file: File | None = None) -> File:
+    """An input file of a workunit, on disk; `file` shares one that exists."""
+    if file is None:
+        staged = storage.stage_bytes(data)
+        name = f"in_{staged.digest.sha256[:12]}_{next(_numbers)}"
+        storage.publish(staged, name)
+        digest = staged.digest
+        file = File.objects.create(
+            name=name,
+            sha256=digest.sha256,
+            md5=digest.md5,
+            nbytes=digest.nbytes,
+            created_at=NOON,
+        )
+    WorkunitFile.objects.create(
+        workunit=workunit, file=file, position=workunit.input_files.count(), open_name="in"
+    )
+    return file
+
+
+def settled(workunit: Workunit, canonical: Result | None = None, **fields: Any) -> Workunit:
+    """Give a workunit its answer, or its reason why not, and what follows from it."""
+    if canonical is None:
+        update(workunit, error_mask=16)
+    else:
+        update(workunit, canonical_result=canonical)
+    done = fields.pop("assimilate_state", 0)
+    files = fields.pop("file_delete_state", 0)
+    for state in range(1, done + 1):
+        update(workunit, assimilate_state=state)
+    for state in {0: (), 1: (1,), 2: (1, 2), 3: (1, 3)}[files]:
+        update(workunit, file_delete_state=state)
+    if done == 2:
+        fields = {"finished_at": NOON - timedelta(hours=1)} | fields
+    update(workunit, **fields)
+    return workunit
+
+
+def hours(number: float) -> datetime:
+    """Noon and some hours."""
+    return NOON + timedelta(hours=number)
