@@ -35,7 +35,7 @@ class Line:
 
     def __str__(self) -> str:
         """Write the line in columns."""
-        return f"{self.seconds:05.1f}  {self.subject:<24} {self.text}"
+        return f"{self.seconds:04.1f}  {self.subject:<24} {self.text}"
 
 
 @dataclass(slots=True)

@@ -27,6 +27,8 @@ SETTINGS = {"PROJECT_NAME": "Manyhands demo", "REQUEST_DELAY": "1", "PURGE_AFTER
 SLOTS = 2
 #: Least seconds between two contacts, and the factor of every wait after a failure.
 POLL, BACKOFF_SCALE = "0.5", "0.01"
+#: Seconds of work that a client stores: next to none, for all three to have some.
+BUFFER = "1"
 
 
 class StageError(Exception):
@@ -100,7 +102,8 @@ class Stage:
 
     def run(self, volunteer: Volunteer) -> None:
         """Start a volunteer's client."""
-        options = ["--slots", str(SLOTS), "--poll", POLL, "--backoff-scale", BACKOFF_SCALE]
+        options = ["--slots", str(SLOTS), "--buffer", BUFFER, "--poll", POLL]
+        options += ["--backoff-scale", BACKOFF_SCALE]
         falsify = {"VOLUNTEER_FALSIFY": "1"} if volunteer.falsifies else {}
         command = [*self._client(volunteer)[1:], "run", *options]
         self._start(volunteer.name, command, environment=falsify)
