@@ -26,7 +26,7 @@ class ProjectConfig:
     """How many results one scheduler RPC hands out at most, per CPU of the host."""
 
     max_results_accepted: int = 2000
-    """How many reported results one RPC settles; those beyond are not acknowledged and come again."""
+    """How many reports one RPC settles; the others are not acknowledged and come again."""
 
     max_in_progress_per_cpu: int = 100
     """How many results a host may hold per CPU."""

@@ -175,7 +175,7 @@ class Actor(IntEnum):
 
 
 class Because(IntEnum):
-    """Why a move is made; codes are stored in the ledger and never used again for another reason."""
+    """Why a move is made; codes are stored in the ledger and never given to another reason."""
 
     SUBMITTED = 1
     REPLICA_NEEDED = 2
@@ -232,7 +232,9 @@ _REASONS = {
 #: The state before the first one: the source of a row's birth.
 NOTHING = 0
 
-State = ResultState | ValidateState | FileDeleteState | AssimilateState | ReleaseState | WorkunitState
+State = (
+    ResultState | ValidateState | FileDeleteState | AssimilateState | ReleaseState | WorkunitState
+)
 
 #: The states of each axis, and the one in which a row is born.
 STATES: dict[Axis, type[State]] = {
@@ -382,7 +384,9 @@ def state_label(axis: Axis, code: int) -> str:
 
 def edges(axis: Axis) -> tuple[tuple[int, int], ...]:
     """Every legal (source, target) of an axis, births excluded, sorted."""
-    return tuple(sorted({(m.source, m.target) for m in MOVES if m.axis is axis and not _is_birth(m)}))
+    return tuple(
+        sorted({(m.source, m.target) for m in MOVES if m.axis is axis and not _is_birth(m)})
+    )
 
 
 def sources(axis: Axis, target: int, by: Actor | None = None) -> tuple[int, ...]:
@@ -425,7 +429,9 @@ def _faults(moves: Iterable[Move]) -> list[str]:
         reached[move.axis].add(move.target)
     faults += [f"{key} has the owners {who}" for key, who in owners.items() if len(who) > 1]
     for axis, states in STATES.items():
-        faults += [f"{axis.label}: {s.name} is never reached" for s in states if s not in reached[axis]]
+        faults += [
+            f"{axis.label}: {s.name} is never reached" for s in states if s not in reached[axis]
+        ]
     return faults
 
 

@@ -94,7 +94,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldResult:
-    """A result as the server knows it that a client says it holds, or that this host should hold."""
+    """What the server knows of a result that a client holds, or that this host should hold."""
 
     id: int
     name: str

@@ -41,8 +41,8 @@ class LedgerEntry(models.Model):
 class CreditEntry(models.Model):
     """One grant of credit; totals on hosts and accounts are sums of these.
 
-    The pair (result, rule) is unique: no crash or repeat pays twice.  `result_id` is no foreign key:
-    the entry outlives the purged result.
+    The pair (result, rule) is unique: no crash or repeat pays twice.  `result_id` is no foreign
+    key: the entry outlives the purged result.
     """
 
     result_id = models.BigIntegerField()

@@ -58,9 +58,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
     name = models.CharField(max_length=254, blank=True, default="")
     country = models.CharField(max_length=64, blank=True, default="")
     url = models.URLField(blank=True, default="")
-    team = models.ForeignKey(
-        Team, models.SET_NULL, null=True, blank=True, related_name="members"
-    )
+    team = models.ForeignKey(Team, models.SET_NULL, null=True, blank=True, related_name="members")
     cross_project_id = models.CharField(max_length=32)
     venue = models.CharField(max_length=254, blank=True, default="")
     global_prefs = models.TextField(blank=True, default="")

@@ -22,7 +22,9 @@ class Queue(models.Model):
     """A named lane of work with limits of its own."""
 
     name = models.CharField(max_length=100, unique=True)
-    app = models.ForeignKey("scheduler.App", models.PROTECT, null=True, blank=True, related_name="queues")
+    app = models.ForeignKey(
+        "scheduler.App", models.PROTECT, null=True, blank=True, related_name="queues"
+    )
     max_in_progress = models.IntegerField(null=True, blank=True)
     order = models.CharField(
         max_length=8,
@@ -55,7 +57,9 @@ class Batch(models.Model):
 
     name = models.CharField(max_length=250)
     submitter = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="batches")
-    app = models.ForeignKey("scheduler.App", models.PROTECT, null=True, blank=True, related_name="+")
+    app = models.ForeignKey(
+        "scheduler.App", models.PROTECT, null=True, blank=True, related_name="+"
+    )
     state = models.SmallIntegerField(choices=State.choices, default=State.INIT)
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
@@ -66,7 +70,9 @@ class Batch(models.Model):
 
         db_table = "batch"
         constraints = [
-            models.UniqueConstraint(fields=["submitter", "name"], name="batch_name_is_the_submitters"),
+            models.UniqueConstraint(
+                fields=["submitter", "name"], name="batch_name_is_the_submitters"
+            ),
         ]
         verbose_name_plural = "batches"
 
@@ -79,13 +85,16 @@ class Workunit(models.Model):
     """One piece of science to be computed, by as many hosts as it takes to be sure.
 
     Numbers are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
-    `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output files
-    each result must bring: ``[{"open_name", "max_nbytes", "optional", "copy_file", "sticky"}, ...]``.
+    `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output
+    files each result must bring, as objects with the keys ``open_name``, ``max_nbytes`` and, where
+    true, ``optional``, ``copy_file``, ``sticky``.
     `transition_at` NULL means that nothing is left to decide.
     """
 
     name = models.CharField(max_length=200)
-    app = models.ForeignKey("scheduler.App", models.PROTECT, related_name="workunits", db_index=False)
+    app = models.ForeignKey(
+        "scheduler.App", models.PROTECT, related_name="workunits", db_index=False
+    )
     batch = models.ForeignKey(
         Batch, models.PROTECT, null=True, blank=True, related_name="workunits", db_index=False
     )
@@ -114,14 +123,21 @@ class Workunit(models.Model):
     hr_class = models.IntegerField(default=0, db_default=0)
     app_version_num = models.IntegerField(default=0, db_default=0)
     app_version = models.ForeignKey(
-        "scheduler.AppVersion", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+        "scheduler.AppVersion",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
     )
 
     start_after = models.DateTimeField(null=True, blank=True)
     start_before = models.DateTimeField(null=True, blank=True)
     end_before = models.DateTimeField(null=True, blank=True)
     release_state = models.SmallIntegerField(
-        choices=choices(ReleaseState), default=ReleaseState.RELEASED, db_default=ReleaseState.RELEASED
+        choices=choices(ReleaseState),
+        default=ReleaseState.RELEASED,
+        db_default=ReleaseState.RELEASED,
     )
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
@@ -141,11 +157,15 @@ class Workunit(models.Model):
     )
     canonical_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0, db_default=0)
     assimilate_state = models.SmallIntegerField(
-        choices=choices(AssimilateState), default=AssimilateState.INIT, db_default=AssimilateState.INIT
+        choices=choices(AssimilateState),
+        default=AssimilateState.INIT,
+        db_default=AssimilateState.INIT,
     )
     assimilate_after = models.DateTimeField(null=True, blank=True)
     file_delete_state = models.SmallIntegerField(
-        choices=choices(FileDeleteState), default=FileDeleteState.INIT, db_default=FileDeleteState.INIT
+        choices=choices(FileDeleteState),
+        default=FileDeleteState.INIT,
+        db_default=FileDeleteState.INIT,
     )
     file_delete_after = models.DateTimeField(null=True, blank=True)
     transition_at = models.DateTimeField(null=True, blank=True)
@@ -273,23 +293,46 @@ class Result(models.Model):
     name = models.CharField(max_length=220)
     attempt = models.IntegerField()
     priority = models.IntegerField(default=0, db_default=0)
-    server_state = models.SmallIntegerField(choices=choices(ServerState), default=ServerState.UNSENT, db_default=ServerState.UNSENT)
-    outcome = models.SmallIntegerField(choices=choices(Outcome), default=Outcome.INIT, db_default=Outcome.INIT)
+    server_state = models.SmallIntegerField(
+        choices=choices(ServerState), default=ServerState.UNSENT, db_default=ServerState.UNSENT
+    )
+    outcome = models.SmallIntegerField(
+        choices=choices(Outcome), default=Outcome.INIT, db_default=Outcome.INIT
+    )
     client_state = models.SmallIntegerField(default=0, db_default=0)
     validate_state = models.SmallIntegerField(
         choices=choices(ValidateState), default=ValidateState.INIT, db_default=ValidateState.INIT
     )
     file_delete_state = models.SmallIntegerField(
-        choices=choices(FileDeleteState), default=FileDeleteState.INIT, db_default=FileDeleteState.INIT
+        choices=choices(FileDeleteState),
+        default=FileDeleteState.INIT,
+        db_default=FileDeleteState.INIT,
     )
     file_delete_after = models.DateTimeField(null=True, blank=True)
 
-    host = models.ForeignKey("scheduler.Host", models.PROTECT, null=True, blank=True, related_name="results", db_index=False)
+    host = models.ForeignKey(
+        "scheduler.Host",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="results",
+        db_index=False,
+    )
     account = models.ForeignKey(
-        "scheduler.Account", models.PROTECT, null=True, blank=True, related_name="results", db_index=False
+        "scheduler.Account",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="results",
+        db_index=False,
     )
     app_version = models.ForeignKey(
-        "scheduler.AppVersion", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+        "scheduler.AppVersion",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
     )
     flops_estimate = models.FloatField(default=0, db_default=0)
     created_at = models.DateTimeField()
@@ -387,7 +430,9 @@ class ResultFile(models.Model):
 
         db_table = "result_file"
         constraints = [
-            models.UniqueConstraint(fields=["result", "position"], name="result_file_has_its_place"),
+            models.UniqueConstraint(
+                fields=["result", "position"], name="result_file_has_its_place"
+            ),
         ]
 
     def __str__(self) -> str:

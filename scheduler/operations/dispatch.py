@@ -1,23 +1,23 @@
-"""Gives results to a host: read candidates, judge, lock, claim; look again if others were faster."""
+"""Gives results to a host: read, judge, lock, claim; look again if others were faster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from time import sleep
 
 from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Given, Version, Work
-from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
+from scheduler.facts.hosts import AppFacts, Assignment, HostFacts, VersionFacts, Wish
 from scheduler.policy import limits, lost, selection
 from scheduler.queries import handout
 
 #: How long, in seconds, to wait before each further look when others hold all candidates: 200 ms in
 #: all.  "No work" is said only when it is true; a client told so stays away for 10 minutes or more.
 LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
-#: How many pages of candidates are judged in one RPC before the host is asked to come again.
-MOST_PAGES = 10
+#: How many pages, each twice as long as the last, one RPC judges before it says: come again.
+MOST_PAGES = 8
 
 
 def review_holdings(
@@ -28,7 +28,7 @@ def review_holdings(
     return lost.review(known, host_id=host_id, listed=set(listed), reported=set(reported))
 
 
-def give(  # noqa: PLR0913  the facts of one request
+def give(
     host: HostFacts,
     *,
     wish: Wish,
@@ -116,7 +116,7 @@ def _give_new(
         work.come_again = True
 
 
-def _find_feasible(  # noqa: PLR0913  the facts of one look
+def _find_feasible(
     work: Work,
     host: HostFacts,
     wish: Wish,
@@ -125,45 +125,89 @@ def _find_feasible(  # noqa: PLR0913  the facts of one look
     *,
     now: datetime,
 ) -> list[Assignment]:
-    """Judge pages of candidates until one holds something for this host, or none is left."""
+    """Judge pages of candidates, each twice as long, until one holds something for this host.
+
+    An account whose own workunits fill the head of a lane begins where it last found something;
+    finding nothing from there on, it looks from the beginning: "no work" is said only when it is
+    true.
+    """
+    marks = _marks.of(host.account_id, now=now)
+    feasible = _look(work, host, wish, apps, config, marks, now=now)
+    if not feasible and marks:
+        feasible = _look(work, host, wish, apps, config, {}, now=now)
+    return feasible
+
+
+def _look(
+    work: Work,
+    host: HostFacts,
+    wish: Wish,
+    apps: dict[int, AppFacts],
+    config: ProjectConfig,
+    after: Mapping[int, tuple[int, int]],
+    *,
+    now: datetime,
+) -> list[Assignment]:
     by_app = _by_app(work.versions.values())
     names = {
         version.app.id: version.user_friendly_name or version.app.name
         for version in work.versions.values()
     }
-    after: dict[int, tuple[int, int]] = {}
     lanes = dict(apps)
+    after = dict(after)
     work.come_again = False
     work.refused.clear()
-    for _page in range(MOST_PAGES):
-        page = handout.candidates(
-            host, lanes.values(), after=after, page=config.candidates_per_page, now=now
+    for turned in range(MOST_PAGES):
+        size = config.candidates_per_page << turned
+        page = handout.candidates(host, lanes.values(), after=after, page=size, now=now)
+        choice = selection.choose(
+            page.candidates, host=host, wish=wish, versions=by_app, names=names
         )
-        choice = selection.choose(page, host=host, wish=wish, versions=by_app, names=names)
         work.refused.update({str(reason): count for reason, count in choice.refused.items()})
         for reason, sentence in choice.example.items():
             work.sentences.setdefault(str(reason), sentence)
         if choice.feasible:
+            if turned:
+                _marks.keep(host.account_id, after, now=now)
             return choice.feasible
-        lanes = _turn_pages(page, lanes, after, config.candidates_per_page)
+        after |= page.cursors
+        lanes = {app_id: app for app_id, app in lanes.items() if app_id in page.full}
         if not lanes:
             return []
+    _marks.keep(host.account_id, after, now=now)
     work.come_again = True
     return []
 
 
-def _turn_pages(
-    page: Sequence[Candidate],
-    lanes: dict[int, AppFacts],
-    after: dict[int, tuple[int, int]],
-    full: int,
-) -> dict[int, AppFacts]:
-    """Move each app's cursor behind its page; apps whose page was not full have no more."""
-    counts: dict[int, int] = {}
-    for candidate in page:
-        counts[candidate.app_id] = counts.get(candidate.app_id, 0) + 1
-        after[candidate.app_id] = (candidate.priority, candidate.result_id)
-    return {app_id: app for app_id, app in lanes.items() if counts.get(app_id, 0) >= full}
+class _Marks:
+    """Where accounts last found something in each lane: a memory of this process, soon forgotten.
+
+    Only an account that had to turn pages is remembered.  Forgetting is harmless, and necessary:
+    work of a higher priority may have come before the mark.
+    """
+
+    LIFETIME = timedelta(seconds=10)
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._cursors: dict[int, tuple[datetime, Mapping[int, tuple[int, int]]]] = {}
+
+    def of(self, account_id: int, *, now: datetime) -> Mapping[int, tuple[int, int]]:
+        kept_at, cursors = self._cursors.get(account_id, (now, {}))
+        if abs(now - kept_at) > self.LIFETIME:
+            del self._cursors[account_id]
+            return {}
+        return cursors
+
+    def keep(
+        self, account_id: int, cursors: Mapping[int, tuple[int, int]], *, now: datetime
+    ) -> None:
+        if len(self._cursors) >= self.MOST:
+            self._cursors.clear()
+        self._cursors[account_id] = (now, dict(cursors))
+
+
+_marks = _Marks()
 
 
 def _by_app(versions: Iterable[Version]) -> dict[int, list[VersionFacts]]:

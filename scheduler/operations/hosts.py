@@ -70,9 +70,7 @@ class Caller:
     detached: bool
 
 
-def recognise(
-    credentials: Credentials, description: HostDescription, *, now: datetime
-) -> Caller:
+def recognise(credentials: Credentials, description: HostDescription, *, now: datetime) -> Caller:
     """Find the account of the key and the host of the client; make the host if it is new.
 
     Inside the transaction of an RPC: the host stays locked until it ends.  Raises `UnknownKey`,
@@ -169,7 +167,6 @@ def _find_or_create(
         return _create(row, description, cpid, now=now)
     detached = not credentials.holds_results and not credentials.allow_multiple_clients
     return _host_columns(found) | {"locked": _lock_host(found["id"]), "detached": detached}
-
 
 
 def detach(*, host_id: int, workunit_ids: Sequence[int], now: datetime) -> int:

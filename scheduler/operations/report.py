@@ -60,7 +60,9 @@ def look_up(reports: Sequence[Report], *, most: int) -> Reported:
         ids={row["name"]: row["id"] for row in rows},
         workunit_ids=tuple(sorted({row["workunit_id"] for row in rows})),
         arrivals=tuple(
-            Arrival(result_id=expected[name][0], position=expected[name][1], name=name, digest=digest)
+            Arrival(
+                result_id=expected[name][0], position=expected[name][1], name=name, digest=digest
+            )
             for name, digest in found.items()
         ),
     )
@@ -80,9 +82,7 @@ def lock(reported: Reported, *, detached_host_id: int | None = None) -> tuple[in
     return tuple(row["id"] for row in rows)
 
 
-def record(
-    reported: Reported, *, account_id: int, ncpus: int, now: datetime
-) -> Settlement:
+def record(reported: Reported, *, account_id: int, ncpus: int, now: datetime) -> Settlement:
     """Settle the reports of an account; all are acknowledged, those that count are taken.
 
     The workunits are locked (`lock`).  A report counts if its result is in progress or was given

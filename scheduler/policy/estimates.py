@@ -38,7 +38,9 @@ def usable_memory(host: HostDescription, prefs: Preferences) -> float:
 
 def usable_disk(host: HostDescription, prefs: Preferences) -> float:
     """How many bytes of disk new results may use: the strictest of three limits (PROTOCOL 10.1)."""
-    keep_free = prefs.disk_min_free_gb * GIGABYTE if prefs.disk_min_free_gb > 0 else MIN_FREE_DISK_BYTES
+    keep_free = (
+        prefs.disk_min_free_gb * GIGABYTE if prefs.disk_min_free_gb > 0 else MIN_FREE_DISK_BYTES
+    )
     limits = [host.d_free - keep_free]
     if prefs.disk_max_used_pct > 0:
         limits.append(host.d_total * prefs.disk_max_used_pct / 100 - prefs.boinc_disk_used_bytes)

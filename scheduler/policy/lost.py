@@ -32,13 +32,11 @@ def review(
     by_name = {result.name: result for result in known}
     for name in listed:
         result = by_name.get(name)
-        if result is None:
-            holdings.abort.append(name)
-        elif result.cancelled or result.error_mask:
+        if result is None or result.cancelled or result.error_mask:
             holdings.abort.append(name)
         elif result.assimilated or result.state == ResultState.NO_REPLY:
             holdings.abort_if_not_started.append(name)
-        elif result.state not in (ResultState.IN_PROGRESS,):
+        elif result.state != ResultState.IN_PROGRESS:
             holdings.abort.append(name)
         if result is not None and result.state == ResultState.IN_PROGRESS:
             holdings.held += 1

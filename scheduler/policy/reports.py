@@ -14,7 +14,7 @@ OPEN_TO_REPORTS = frozenset(
 
 
 def outcome(report: Report) -> Outcome:
-    """Success takes both: the client uploaded everything, and the program exited with 0 (trap 6)."""
+    """Success takes both: all outputs uploaded, and the program exited with 0 (trap 6)."""
     if report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0:
         return Outcome.SUCCESS
     return Outcome.CLIENT_ERROR
@@ -30,7 +30,7 @@ def sane_times(
 ) -> tuple[float, float]:
     """CPU and elapsed seconds that can be true (PROTOCOL 9.7).
 
-    Scripts report no CPU time and short runs no elapsed time (trap 17); no clock of a client makes a
+    Scripts report no CPU time and short runs no elapsed time (trap 17); no client's clock makes a
     result take longer than the time since it was sent.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)

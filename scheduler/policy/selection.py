@@ -82,7 +82,7 @@ def choose(
 def version_for(
     candidate: Candidate, versions: Sequence[VersionFacts], host: HostFacts
 ) -> VersionFacts | None:
-    """The version a candidate would run in on this host: a pinned one, or the best that is current."""
+    """The version a candidate would run in on this host: a pinned one, or the best current one."""
     if candidate.hr_class and candidate.hr_class != host.hr_class:
         return None
     for version in versions:
@@ -111,7 +111,7 @@ def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
     return min(room, len(assignments))
 
 
-def _misfit(  # noqa: PLR0913  the six facts of the judgement
+def _misfit(
     candidate: Candidate, host: HostFacts, seconds: float, disk: float, queued: float, name: str
 ) -> tuple[Refusal, str] | None:
     """The first reason why a candidate does not fit, in BOINC's order and wording."""
@@ -124,7 +124,8 @@ def _misfit(  # noqa: PLR0913  the six facts of the judgement
         missing = (candidate.rsc_disk_bound - disk) / 2**20
         return Refusal.DISK, (
             f"{name} needs {missing:.2f}MB more disk space.  You currently have "
-            f"{disk / 2**20:.2f} MB available and it needs {candidate.rsc_disk_bound / 2**20:.2f} MB."
+            f"{disk / 2**20:.2f} MB available and it needs "
+            f"{candidate.rsc_disk_bound / 2**20:.2f} MB."
         )
     # An empty queue may always try: BOINC skips the check then (PROTOCOL 10.3).
     if queued > 0:
@@ -132,6 +133,6 @@ def _misfit(  # noqa: PLR0913  the six facts of the judgement
         if takes > candidate.delay_bound.total_seconds():
             return Refusal.DEADLINE, (
                 "Tasks won't finish in time: BOINC computes "
-                f"{host.active_fraction:.1%} of the time and {queued:.0f} seconds are queued already."
+                f"{host.active_fraction:.1%} of the time and {queued:.0f} seconds are queued."
             )
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +27,18 @@ def versions_for(
     return {row["id"]: _version(row) for row in rows}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of unsent results: what may be sent, best first, and how to turn it.
+
+    `cursors` holds, by app, where the page ended; apps in `full` may have more behind it.
+    """
+
+    candidates: tuple[Candidate, ...]
+    cursors: Mapping[int, tuple[int, int]]
+    full: frozenset[int]
+
+
 def candidates(
     host: HostFacts,
     apps: Iterable[AppFacts],
@@ -33,11 +46,10 @@ def candidates(
     after: Mapping[int, tuple[int, int]],
     page: int,
     now: datetime,
-) -> list[Candidate]:
-    """One page of unsent results per app, best first; `after` holds each app's cursor."""
+) -> Page:
+    """The next `page` unsent results of each app; `after` holds the cursors to begin behind."""
     lanes = list(apps)
-    rows = sql.fetch_into(
-        Candidate,
+    rows = sql.fetch(
         "read_candidates",
         {
             "app_ids": [app.id for app in lanes],
@@ -51,7 +63,16 @@ def candidates(
             "now": now,
         },
     )
-    return sorted(rows, key=lambda candidate: (-candidate.priority, candidate.result_id))
+    rows.sort(key=lambda row: (-row["priority"], row["result_id"]))
+    return Page(
+        candidates=tuple(_candidate(row) for row in rows if row["sendable"]),
+        cursors={row["app_id"]: (row["priority"], row["result_id"]) for row in rows},
+        full=frozenset(row["app_id"] for row in rows if row["position"] >= page),
+    )
+
+
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    return Candidate(**{name: row[name] for name in Candidate.__slots__})
 
 
 def held_results(*, host_id: int, names: Sequence[str]) -> list[HeldResult]:

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 HOUR = 3600.0
 DAY = 86400.0
 
-#: What a client is told when it cannot be served: text and delay in seconds, by the exception raised
-#: where the refusal arises (PROTOCOL 2.6; the wording is BOINC's).
+#: What a client is told when it cannot be served: text and delay in seconds, by the exception
+#: raised where the refusal arises (PROTOCOL 2.6; the wording is BOINC's).
 REFUSALS: dict[type[Exception], tuple[str, float]] = {
     hosts.UnknownKey: (
         "Invalid or missing account key.  To fix, remove and add this project.",
@@ -55,9 +55,7 @@ def answer(
     return _build(fields, code_sign_key=key, code_sign_key_signature=key_signature)
 
 
-def refuse(
-    config: ProjectConfig, text: str, *, delay: float, down: bool = False
-) -> SchedulerReply:
+def refuse(config: ProjectConfig, text: str, *, delay: float, down: bool = False) -> SchedulerReply:
     """A valid reply that only says why not, and when to ask again."""
     return _build(
         translate.project_part(config),
@@ -89,9 +87,7 @@ def _converse(
         reported=settled.acknowledge,
     )
     work = dispatch.give(
-        translate.host_facts(
-            caller, described, translate.preferences(request), held=holdings.held
-        ),
+        translate.host_facts(caller, described, translate.preferences(request), held=holdings.held),
         wish=translate.wish(request),
         platforms=translate.platforms(request),
         client_version=request.client_version,
@@ -99,9 +95,7 @@ def _converse(
         config=config,
         now=now,
     )
-    hosts.keep(
-        caller, described, rpc_seqno=request.rpc_seqno, refusals=dict(work.refused), now=now
-    )
+    hosts.keep(caller, described, rpc_seqno=request.rpc_seqno, refusals=dict(work.refused), now=now)
     _adopt(request, caller)
     mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
     return (
@@ -134,9 +128,7 @@ def _adopt(request: SchedulerRequest, caller: hosts.Caller) -> None:
         )
 
 
-def _messages(
-    request: SchedulerRequest, work: Work, config: ProjectConfig
-) -> Iterable[Message]:
+def _messages(request: SchedulerRequest, work: Work, config: ProjectConfig) -> Iterable[Message]:
     for given in work.resent:
         yield Message(text=f"Resent lost task {given.result_name}")
     for name in work.given_up:

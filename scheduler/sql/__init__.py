@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from json import loads
-from typing import Any, LiteralString, TypeVar, cast
+from typing import Any, LiteralString, TypeVar
 
 from django.conf import settings
 from django.db import connection
@@ -30,7 +30,7 @@ def load(name: str, package: str = "scheduler.sql") -> LiteralString:
     if not source.is_file():
         msg = f"There is no statement {name!r} in {package}."
         raise UnknownStatement(msg)
-    return cast(LiteralString, source.read_text(encoding="utf-8"))
+    return source.read_text(encoding="utf-8")
 
 
 def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dict[str, Any]]:
@@ -39,9 +39,9 @@ def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dic
         columns = [column.name for column in cursor.description]
         rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         # Django has psycopg leave jsonb as text, for its own fields to decode.
-        for name in [c.name for c in cursor.description if c.type_code == _JSONB]:
+        for field in [c.name for c in cursor.description if c.type_code == _JSONB]:
             for row in rows:
-                row[name] = loads(row[name]) if row[name] is not None else None
+                row[field] = loads(row[field]) if row[field] is not None else None
         return rows
 
 

@@ -18,8 +18,10 @@ _EXPRESSIONS: dict[Axis, tuple[str, str]] = {
     Axis.RESULT_FILES: ("result", "{row}.file_delete_state"),
     Axis.WORKUNIT: (
         "workunit",
-        "CASE WHEN {row}.canonical_result_id IS NOT NULL THEN 2 WHEN {row}.error_mask <> 0 THEN 3 "
-        "ELSE 1 END",
+        (
+            "CASE WHEN {row}.canonical_result_id IS NOT NULL THEN 2"
+            " WHEN {row}.error_mask <> 0 THEN 3 ELSE 1 END"
+        ),
     ),
     Axis.RELEASE: ("workunit", "{row}.release_state"),
     Axis.ASSIMILATION: ("workunit", "{row}.assimilate_state"),
@@ -36,7 +38,7 @@ def install() -> None:
     """Create the guard triggers, anew if they exist."""
     with connection.cursor() as cursor:
         for statement in statements():
-            cursor.execute(statement)  # type: ignore[arg-type]  # made from the law alone
+            cursor.execute(statement)
 
 
 def remove() -> None:
@@ -49,9 +51,7 @@ def remove() -> None:
 def is_installed() -> bool:
     """Whether all three triggers exist."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_trigger WHERE tgname = 'guard' AND tgparentid = 0"
-        )
+        cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgname = 'guard' AND tgparentid = 0")
         row = cursor.fetchone()
     return bool(row and row[0] == 3)  # noqa: PLR2004  one per guarded table
 

@@ -1,70 +1,98 @@
--- Reads the best unsent results of each app a host can run, without locks, one page per app.
--- What makes a workunit not sendable now, and whose account or host has had it, is left out here, so
--- that a page is full of work that can be judged; the claim checks all of it again under locks.
--- The literal 2 (UNSENT) lets the planner use the partial index read_candidates.
-SELECT candidate.*
-FROM unnest(
-    %(app_ids)s::bigint[],
-    %(one_result_per)s::text[],
-    %(retry_after)s::interval[],
-    %(after_priority)s::integer[],
-    %(after_id)s::bigint[]
-) AS lane (app_id, one_result_per, retry_after, after_priority, after_id)
-CROSS JOIN LATERAL (
+-- Reads the next page of unsent results of each app a host can run, best first, without locks.
+-- A page is cut along the index before anything is looked up, so that its cost is that of its rows,
+-- whatever the planner believes of the filters behind it.  Only what may be sent to this account and
+-- host comes back, and always the page's last row, so that the reader can turn the page.  The claim
+-- checks all of it again under locks.  The literal 2 (UNSENT) is the partial index read_candidates'.
+SELECT
+    page.result_id,
+    page.workunit_id,
+    page.app_id,
+    page.priority,
+    page.position,
+    w.rsc_fpops_est,
+    w.rsc_memory_bound,
+    w.rsc_disk_bound,
+    w.delay_bound,
+    w.hr_class,
+    w.app_version_id,
+    w.app_version_num,
+    (w.id IS NOT NULL AND page.taken_id IS NULL) AS sendable
+FROM (
     SELECT
-        r.id AS result_id,
-        r.workunit_id,
-        r.app_id,
-        r.priority,
-        w.rsc_fpops_est,
-        w.rsc_memory_bound,
-        w.rsc_disk_bound,
-        w.delay_bound,
-        w.hr_class,
-        w.app_version_id,
-        w.app_version_num
-    FROM result AS r
-    INNER JOIN workunit AS w ON r.workunit_id = w.id
-    WHERE
-        r.app_id = lane.app_id
-        AND r.server_state = 2
-        AND r.priority <= lane.after_priority
-        AND (r.priority < lane.after_priority OR r.id > lane.after_id)
-        AND w.error_mask = 0
-        AND w.canonical_result_id IS NULL
-        AND w.cancel_requested_at IS NULL
-        AND w.release_state = 3
-        AND w.pending_dependency_count = 0
-        AND (w.start_after IS NULL OR w.start_after <= %(now)s::timestamptz)
-        AND (w.start_before IS NULL OR w.start_before > %(now)s::timestamptz)
-        AND (w.end_before IS NULL OR w.end_before > %(now)s::timestamptz)
-        AND NOT EXISTS (
-            SELECT 1
+        cut.*,
+        row_number() OVER (
+            PARTITION BY cut.app_id
+            ORDER BY cut.priority DESC, cut.result_id ASC
+        ) AS position,
+        count(*) OVER (PARTITION BY cut.app_id) AS page_rows,
+        (
+            SELECT o.id
             FROM result AS o
             WHERE
-                o.workunit_id = r.workunit_id
+                o.workunit_id = cut.workunit_id
                 AND (
                     (o.host_id = %(host_id)s::bigint AND o.server_state = 4)
                     OR (
                         (
                             (
-                                lane.one_result_per = 'account'
+                                cut.one_result_per = 'account'
                                 AND o.account_id = %(account_id)s::bigint
                             )
                             OR (
-                                lane.one_result_per = 'host'
+                                cut.one_result_per = 'host'
                                 AND o.host_id = %(host_id)s::bigint
                             )
                         )
                         AND NOT (
                             o.server_state = 5
                             AND o.outcome <> 1
-                            AND coalesce(o.received_at, o.report_deadline) + lane.retry_after
+                            AND coalesce(o.received_at, o.report_deadline) + cut.retry_after
                             <= %(now)s::timestamptz
                         )
                     )
                 )
-        )
-    ORDER BY r.priority DESC, r.id ASC
-    LIMIT %(page)s::integer
-) AS candidate
+            LIMIT 1
+        ) AS taken_id
+    FROM unnest(
+        %(app_ids)s::bigint[],
+        %(one_result_per)s::text[],
+        %(retry_after)s::interval[],
+        %(after_priority)s::integer[],
+        %(after_id)s::bigint[]
+    ) AS lane (app_id, one_result_per, retry_after, after_priority, after_id)
+    CROSS JOIN LATERAL (
+        SELECT
+            r.id AS result_id,
+            r.workunit_id,
+            r.app_id,
+            r.priority,
+            lane.one_result_per,
+            lane.retry_after
+        FROM result AS r
+        WHERE
+            r.app_id = lane.app_id
+            AND r.server_state = 2
+            AND r.priority <= lane.after_priority
+            AND (r.priority < lane.after_priority OR r.id > lane.after_id)
+        ORDER BY r.priority DESC, r.id ASC
+        LIMIT %(page)s::integer
+    ) AS cut
+) AS page
+LEFT JOIN LATERAL (
+    SELECT *
+    FROM workunit
+    WHERE
+        workunit.id = page.workunit_id
+        AND workunit.error_mask = 0
+        AND workunit.canonical_result_id IS NULL
+        AND workunit.cancel_requested_at IS NULL
+        AND workunit.release_state = 3
+        AND workunit.pending_dependency_count = 0
+        AND (workunit.start_after IS NULL OR workunit.start_after <= %(now)s::timestamptz)
+        AND (workunit.start_before IS NULL OR workunit.start_before > %(now)s::timestamptz)
+        AND (workunit.end_before IS NULL OR workunit.end_before > %(now)s::timestamptz)
+    OFFSET 0
+) AS w ON TRUE
+WHERE
+    (w.id IS NOT NULL AND page.taken_id IS NULL)
+    OR page.position = page.page_rows

@@ -1,0 +1,99 @@
+"""What a claim costs does not grow with the backlog: pages touched, read off EXPLAIN (BUFFERS)."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from scheduler import sql
+from scheduler.models import App, Host
+from tests.scripted_client import a_client
+from tests.work import an_app
+
+pytestmark = pytest.mark.django_db
+
+_FILL = """
+INSERT INTO workunit (name, app_id, outputs, meta, created_at, min_quorum, target_nresults)
+SELECT 'bulk_' || n, %s::bigint, '[]'::jsonb, '{}'::jsonb, now(), 1, 1
+FROM generate_series(%s::integer, %s::integer) AS n
+"""
+_REPLICATE = """
+INSERT INTO result (workunit_id, app_id, name, attempt, created_at)
+SELECT w.id, w.app_id, w.name || '_0', 0, now()
+FROM workunit AS w
+WHERE NOT EXISTS (SELECT 1 FROM result AS r WHERE r.workunit_id = w.id)
+"""
+
+
+def fill(app: App, first: int, last: int) -> None:
+    with connection.cursor() as cursor:
+        # A bulk load of a million rows, not moves: triggers and foreign keys would only cost time.
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(_FILL, [app.pk, first, last])
+        cursor.execute(_REPLICATE)
+        cursor.execute("SET LOCAL session_replication_role = origin")
+        cursor.execute("ANALYZE workunit, result")
+
+
+def pages_touched(name: str, params: dict[str, Any]) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.load(name)}", params)
+        (plan,) = cursor.fetchone()
+    if isinstance(plan, str):
+        plan = json.loads(plan)
+    top = plan[0]["Plan"]
+    return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
+
+
+def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
+    """Pages touched by each statement of a claim of one result, warmed up once."""
+    who = {"host_id": host.pk, "account_id": host.account_id, "now": now, "ledger": True}
+    lanes = {
+        "app_ids": [app.pk],
+        "one_result_per": ["account"],
+        "retry_after": [timedelta(0)],
+        "after_priority": [2**31 - 1],
+        "after_id": [0],
+        "page": 50,
+    }
+    candidates = sql.fetch("read_candidates", who | lanes)
+    workunit_ids = [row["workunit_id"] for row in candidates]
+    versions = [app.versions.get().pk] * len(workunit_ids)
+    lock = {
+        "workunit_ids": workunit_ids,
+        "app_version_ids": versions,
+        "hr_class": 0,
+        "most": 1,
+        "now": now,
+    }
+    sql.fetch("lock_chosen_workunits", lock)
+    claim = who | {
+        "workunit_ids": workunit_ids[:1],
+        "app_version_ids": versions[:1],
+        "flops": [1e9],
+    }
+    return {
+        "read_candidates": pages_touched("read_candidates", who | lanes),
+        "lock_chosen_workunits": pages_touched("lock_chosen_workunits", lock),
+        "claim_results": pages_touched("claim_results", claim),
+    }
+
+
+def test_a_claim_touches_as_many_pages_at_a_million_unsent_results_as_at_ten_thousand() -> None:
+    app = an_app()
+    a_client().ask()
+    host = Host.objects.get()
+    now = timezone.now()
+    fill(app, 1, 10_000)
+    small = claim_pages(app, host, now)
+    fill(app, 10_001, 1_000_000)
+    large = claim_pages(app, host, now)
+    # An index of a hundred times the rows may be one level deeper: one page more per row looked up.
+    for name, pages in small.items():
+        assert large[name] <= pages * 1.5, (name, small, large)
+    assert small["read_candidates"] < 1000, (small, large)
