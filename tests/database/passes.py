@@ -1,0 +1,40 @@
+"""What tests of passes have in common: running one, reading the ledger, counting statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from daemons.tally import Tally
+from scheduler.lifecycle import Axis, state_label
+from scheduler.models import LedgerEntry
+from tests.conftest import NOON
+
+
+def a_pass(daemon: Any, *, now: Any = NOON, limit: int = 1000, **options: Any) -> Tally:
+    """One pass of a daemon's module, at noon unless said otherwise."""
+    tally: Tally = daemon.run_pass(now=now, limit=limit, **options)
+    return tally
+
+
+def moves(row: Any) -> list[str]:
+    """The ledger of a workunit or a result, in words, oldest first."""
+    if row._meta.db_table == "workunit":
+        entries = LedgerEntry.objects.filter(workunit_id=row.pk, result_id=None)
+    else:
+        entries = LedgerEntry.objects.filter(result_id=row.pk)
+    return [
+        f"{Axis(e.axis).label}: {state_label(Axis(e.axis), e.source)}"
+        f"→{state_label(Axis(e.axis), e.target)}"
+        for e in entries.order_by("id")
+    ]
+
+
+def statements_of(act: Callable[[], object]) -> int:
+    """How many statements an act costs."""
+    with CaptureQueriesContext(connection) as captured:
+        act()
+    return len(captured.captured_queries)
