@@ -1,11 +1,8 @@
-"""Create accounts, check passwords, make and revoke keys [operations].
+"""Create accounts, check and change passwords [operations].
 
 Theory of operation.  One secret serves the client's dialog and the web form: BOINC's
 ``md5(password + lower(e-mail))``, here the *password digest*, of which Django's hash is stored.
-A key is what a client shows ever after; it is stored hashed, to be recognised, and sealed, to be
-said again at log-in.  Of each kind an account has one current key.  The weak key is made of the
-current strong key and of the stored hash, and anew with either (PROTOCOL 1.6): once made it is
-recognised by its own hash, so that a rehashed password changes no key (trap 31).
+Keys, which a client shows ever after, are the business of `operations.account_keys`.
 
 Errors carry `error_num`, BOINC's number for them.
 """
@@ -29,15 +26,19 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from scheduler import signing
-from scheduler.models import Account, AccountKey
-from scheduler.queries.accounts import (
-    KeyOwner,
-    current_key,
-    find_account_by_email,
-    find_account_by_key,
-    key_hash,
+from scheduler.models import Account
+from scheduler.operations.account_keys import (
+    AccountRefused,
+    BadName,
+    UnknownKey,
+    first_keys,
+    lock,
+    new_key,
+    renew_weak_key,
+    revoke_key,
+    said_key,
 )
+from scheduler.queries.accounts import KeyOwner, find_account_by_email, find_account_by_key
 
 if TYPE_CHECKING:
     from django.db.models.expressions import Combinable
@@ -67,13 +68,7 @@ __all__ = [
 ]
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
-_MAX_NAME, _MAX_KEY_NAME, _MAX_EMAIL = 254, 100, 254
-
-
-class AccountRefused(ValueError):
-    """An account, password or key is refused. Hint: each kind of refusal says what to change."""
-
-    error_num = -1
+_MAX_NAME, _MAX_EMAIL = 254, 254
 
 
 class BadPasswordDigest(AccountRefused):
@@ -92,12 +87,6 @@ class EmailTaken(AccountRefused):
     error_num = -137
 
 
-class BadName(AccountRefused):
-    """The name cannot be shown. Hint: give 1 to 254 characters, without < and >."""
-
-    error_num = -188
-
-
 class BadEmail(AccountRefused):
     """This is no e-mail address. Hint: check its spelling."""
 
@@ -114,10 +103,6 @@ class AccountCreationDisabled(AccountRefused):
     """The project takes no new accounts from clients. Hint: ask its staff for one."""
 
     error_num = -208
-
-
-class UnknownKey(AccountRefused):
-    """The account has no such key that is not revoked. Hint: list its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +187,7 @@ def look_up(*, email: str, passwd_hash: str | None) -> Credentials | None:
         raise UnknownEmail(msg)
     if passwd_hash is None:
         return None
-    key = _said_key(account)
+    key = said_key(account)
     if not _matches(account, passwd_hash, key):
         msg = "The password is wrong. Hint: check it, and the e-mail address, which is part of it."
         raise WrongPassword(msg)
@@ -217,50 +202,13 @@ def change_password(*, account: Account, passwd_hash: str, now: datetime) -> Cre
     _check_digest(passwd_hash)
     stored = make_password(passwd_hash)
     with transaction.atomic():
-        locked = _lock(account)
+        locked = lock(account)
         locked.password = stored
         locked.save(update_fields=["password"])
-        key = _said_key(locked)
-        _renew_weak_key(locked, key, now)
+        key = said_key(locked)
+        renew_weak_key(locked, key, now)
     account.password = stored
     return Credentials(account, key)
-
-
-def new_key(*, account: Account, name: str, now: datetime) -> str:
-    """Make a further strong key, for one computer or program; it is shown this once.
-
-    The current key stays.  Refuses an empty or too long name (`BadName`).
-    """
-    if not 0 < len(name) <= _MAX_KEY_NAME:
-        msg = f"A key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
-        raise BadName(msg)
-    key = secrets.token_hex(16)
-    _save_key(account, key, AccountKey.Kind.STRONG, name, now, is_current=False)
-    return key
-
-
-def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
-    """Revoke a key for good; returns the new current key if the current one was revoked.
-
-    Clients that hold a revoked key are told that it is invalid.  Refuses a key that is not the
-    account's, or is revoked already (`UnknownKey`).
-    """
-    with transaction.atomic():
-        locked = _lock(account)
-        revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
-        if revoked is None:
-            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
-            raise UnknownKey(msg)
-        was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
-        _revoke(revoked, now)
-        if not was_current:
-            return None
-        if kind is AccountKey.Kind.WEAK:
-            return _renew_weak_key(locked, _said_key(locked), now)
-        key = secrets.token_hex(16)
-        _save_key(locked, key, AccountKey.Kind.STRONG, revoked.name, now)
-        _renew_weak_key(locked, key, now)
-        return key
 
 
 class MasterPasswordBackend(ModelBackend):
@@ -294,18 +242,16 @@ def _create(passwd_hash: str, now: datetime | Combinable, fields: dict[str, Any]
         created_at=now,
         **fields,
     )
-    key = secrets.token_hex(16)
     with transaction.atomic():
         account.save(force_insert=True)
-        _save_key(account, key, AccountKey.Kind.STRONG, "first key", now)
-        _save_key(account, _weak_key(account, key), AccountKey.Kind.WEAK, "weak key", now)
+        key = first_keys(account, now)
     return Credentials(account, key, created=True)
 
 
 def _existing(account: Account, passwd_hash: str) -> Credentials:
     if not account.is_active or not account.check_password(passwd_hash):
         raise EmailTaken(_taken(account.email))
-    return Credentials(account, _said_key(account))
+    return Credentials(account, said_key(account))
 
 
 def _taken(email: str) -> str:
@@ -320,57 +266,6 @@ def _matches(account: Account, passwd_hash: str, key: str) -> bool:
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
     return hmac.compare_digest(by_key, passwd_hash.lower()) or matches_hash(
         passwd_hash.lower(), account.password
-    )
-
-
-def _lock(account: Account) -> Account:
-    return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-
-
-def _said_key(account: Account) -> str:
-    current = current_key(account, AccountKey.Kind.STRONG)
-    if current is None:
-        msg = f"Account {account.pk} has no current key. Hint: make it one with new_key."
-        raise UnknownKey(msg)
-    return signing.unseal(bytes(current.sealed))
-
-
-def _weak_key(account: Account, key: str, *, salt: str = "") -> str:
-    made_of = (key + account.password + salt).encode()
-    return f"{account.pk}_{hashlib.md5(made_of, usedforsecurity=False).hexdigest()}"
-
-
-def _renew_weak_key(account: Account, key: str, now: datetime) -> str:
-    if old := current_key(account, AccountKey.Kind.WEAK):
-        _revoke(old, now)
-    # Revoked by a person, key and password staying as they are, it must become another all the same.
-    weak = _weak_key(account, key, salt=secrets.token_hex(8))
-    _save_key(account, weak, AccountKey.Kind.WEAK, "weak key", now)
-    return weak
-
-
-def _revoke(key: AccountKey, now: datetime) -> None:
-    key.is_current, key.revoked_at = False, now
-    key.save(update_fields=["is_current", "revoked_at"])
-
-
-def _save_key(  # noqa: PLR0913  a row's worth
-    account: Account,
-    key: str,
-    kind: AccountKey.Kind,
-    name: str,
-    now: datetime | Combinable,
-    *,
-    is_current: bool = True,
-) -> None:
-    AccountKey.objects.create(
-        account=account,
-        kind=kind,
-        name=name,
-        key_hash=key_hash(key),
-        sealed=signing.seal(key),
-        is_current=is_current,
-        created_at=now,
     )
 
 

@@ -67,7 +67,7 @@ class Published:
     created: bool
 
 
-def publish(
+def publish(  # noqa: PLR0913  the four facts of a version, its files, and two consents
     *,
     app: str,
     version_num: int,

@@ -119,7 +119,7 @@ def release(
     return _move(ReleaseState.RELEASED, Because.RELEASED, names, ids, batch, submitter, now)
 
 
-def _move(  # noqa: PLR0913, PLR0917  the two public functions' arguments, passed on
+def _move(
     target: ReleaseState,
     because: Because,
     names: Sequence[str],
@@ -161,7 +161,7 @@ def _batch(
             raise AmbiguousBatch(msg)
 
 
-def _change(  # noqa: PLR0913, PLR0917  a statement's worth
+def _change(
     statement: str,
     names: Sequence[str],
     ids: Sequence[int],

@@ -67,8 +67,8 @@ def keep(
     """Find or make the files of some contents (by SHA-256), and find others by physical name.
 
     Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
-    four if there is something new.  Raises `UnknownFiles`, `FileInMotion` and what `storage.publish`
-    raises.
+    four if there is something new.  Raises `UnknownFiles`, `FileInMotion` and what
+    `storage.publish` raises.
     """
     asked = set(names)
     known = _lock(wanted, asked)

@@ -249,7 +249,7 @@ def _hint(file: NewFile) -> str:
     return file.path or file.open_name
 
 
-def _insert(  # noqa: PLR0913  a statement's worth
+def _insert(
     target: _Target,
     batch_id: int | None,
     workunits: Sequence[NewWorkunit],

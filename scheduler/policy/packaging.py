@@ -155,16 +155,18 @@ def _by_description(
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         msg = f"version.xml lists {', '.join(repeated)} more than once. Hint: list each file once."
         raise BadPackage(msg)
-    facts = {
-        element.tag: (element.text or "").strip()
-        for element in root
-        if isinstance(element.tag, str) and element.tag != "file"
-    }
+    facts = {element.tag: (element.text or "").strip() for element in root if element.tag != "file"}
     return Package(tuple(sorted(listed, key=lambda file: not file.main_program)), facts)
 
 
 def _parse(text: bytes) -> etree._Element:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
     try:
         root = etree.fromstring(text, parser)
     except etree.XMLSyntaxError as error:

@@ -111,12 +111,10 @@ def warnings(
     workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
 ) -> tuple[str, ...]:
     """What is allowed and probably not meant; one sentence per kind, however many workunits."""
-    return tuple(
-        [
-            *_short_deadlines(workunits, speed),
-            *_missing_versions(workunits, app, versions),
-            *_no_outputs(workunits),
-        ]
+    return (
+        *_short_deadlines(workunits, speed),
+        *_missing_versions(workunits, app, versions),
+        *_no_outputs(workunits),
     )
 
 
@@ -125,7 +123,7 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
     if name is not None and (not NAME_PATTERN.fullmatch(name) or ".." in name):
         yield Fault(
             f"{name[:60]!r} is not a name for a workunit.",
-            "use 1 to 200 letters, digits, dots, dashes and underscores, without two dots in a row.",
+            "use 1 to 200 letters, digits, dots, dashes and underscores, no two dots in a row.",
         )
 
 
@@ -246,7 +244,8 @@ def _inputs(workunit: NewWorkunit) -> Iterator[Fault]:
         return
     for file in workunit.input_files:
         yield from _input(file)
-    names = [x.open_name for x in (*workunit.input_files, *workunit.outputs)]
+    names = [file.open_name for file in workunit.input_files]
+    names += [output.open_name for output in workunit.outputs]
     if len(set(names)) < len(names):
         yield from _same_names(names)
 
@@ -304,8 +303,9 @@ def _short_deadlines(workunits: Sequence[NewWorkunit], speed: Speed) -> Iterator
         run_time, worst = max(short, key=lambda pair: pair[0] / pair[1].delay_bound.total_seconds())
         yield (
             f"delay_bound ({_duration(worst.delay_bound.total_seconds())}) is under "
-            f"{COMFORTABLE_RUN_TIMES} times the estimated run time ({_duration(run_time)} at {speed})"
-            f"{_of(len(short), len(workunits))}: many results may miss their deadline."
+            f"{COMFORTABLE_RUN_TIMES} times the estimated run time "
+            f"({_duration(run_time)} at {speed}){_of(len(short), len(workunits))}: "
+            "many results may miss their deadline."
         )
 
 

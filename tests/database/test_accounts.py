@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -27,11 +26,9 @@ BACKEND = "scheduler.operations.accounts.MasterPasswordBackend"
 
 
 @pytest.fixture(autouse=True)
-def own_keys(tmp_path: Path) -> Iterator[None]:
-    """Keys that no other test has."""
-    changed = {"VAR_DIR": tmp_path, "KEYS_DIR": tmp_path / "keys"}
-    with override_settings(**changed, AUTHENTICATION_BACKENDS=[BACKEND]):
-        signing.ensure_keys()
+def own_backend() -> Iterator[None]:
+    """Log-in by the password that clients know."""
+    with override_settings(AUTHENTICATION_BACKENDS=[BACKEND]):
         yield
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings
 from django.db import connection
-from django.test.utils import CaptureQueriesContext, override_settings
+from django.test.utils import CaptureQueriesContext
 
 from scheduler import storage
 from scheduler.lifecycle import Actor, Axis, Because, ReleaseState, WorkunitState
@@ -47,11 +48,10 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out", max_nbytes=1000),))
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder for files that no other test sees."""
-    with override_settings(VAR_DIR=tmp_path):
-        yield tmp_path
+@pytest.fixture
+def own_folder() -> Path:
+    """Where this test's files are."""
+    return Path(settings.VAR_DIR)
 
 
 def an_app(name: str = "sieve") -> App:
@@ -69,7 +69,7 @@ def an_input(content: bytes, open_name: str = "in") -> NewFile:
     return NewFile(open_name=open_name, content=content)
 
 
-def submit_some(*workunits: NewWorkunit, **options: Any) -> Submission:  # noqa: ANN401
+def submit_some(*workunits: NewWorkunit, **options: Any) -> Submission:
     return submit(app="sieve", workunits=workunits, now=NOON, **options)
 
 
@@ -150,6 +150,7 @@ class TestWhatIsWritten:
     def test_a_content_is_stored_once_and_downloadable(self, own_folder: Path) -> None:
         an_app()
         source = own_folder / "data set.txt"
+        source.parent.mkdir(exist_ok=True)
         source.write_bytes(b"same")
         submit_some(
             replace(GOOD, input_files=(an_input(b"same"), an_input(b"other", "in2"))),
@@ -398,7 +399,7 @@ class TestTheDeleterAtTheSameMoment:
         locked, go_on = threading.Event(), threading.Event()
         keep = files.keep
 
-        def keep_and_wait(*args: Any, **options: Any) -> Any:  # noqa: ANN401
+        def keep_and_wait(*args: Any, **options: Any) -> Any:
             kept = keep(*args, **options)
             locked.set()
             assert go_on.wait(10)

@@ -71,7 +71,7 @@ class Command(Conversation):
         )
 
     @staticmethod
-    def _submitter(email: str | None) -> Any:  # noqa: ANN401
+    def _submitter(email: str | None) -> Any:
         if email is None:
             return None
         account = find_account_by_email(email)

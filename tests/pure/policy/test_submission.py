@@ -26,8 +26,10 @@ def test_a_plain_workunit_has_no_faults() -> None:
 
 def test_a_quorum_over_the_target_is_said_with_both_numbers_and_a_hint() -> None:
     assert said(replace(GOOD, min_quorum=3, target_nresults=2)) == [
-        "min_quorum (3) is greater than target_nresults (2). "
-        "Hint: raise target_nresults to 3, or leave it out."
+        (
+            "min_quorum (3) is greater than target_nresults (2). "
+            "Hint: raise target_nresults to 3, or leave it out."
+        )
     ]
 
 

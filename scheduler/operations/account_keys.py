@@ -1,0 +1,138 @@
+"""Make, say, renew and revoke the keys by which clients say whose they are [operations].
+
+Theory of operation.  A key is stored hashed, to be recognised, and sealed, to be said again at
+log-in.  Of each kind an account has one current key.  The weak key is made of the current strong
+key and of the stored password hash, and anew with either (PROTOCOL 1.6): once made it is recognised
+by its own hash, so that a rehashed password changes no key (trap 31).  Whoever changes keys holds
+the account's lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models.expressions import Combinable
+
+from scheduler import signing
+from scheduler.models import Account, AccountKey
+from scheduler.queries.accounts import current_key, key_hash
+
+_MAX_KEY_NAME = 100
+
+
+class AccountRefused(ValueError):
+    """An account, password or key is refused. Hint: each kind of refusal says what to change."""
+
+    error_num = -1
+
+
+class BadName(AccountRefused):
+    """The name cannot be shown. Hint: give 1 to 254 characters, without < and >."""
+
+    error_num = -188
+
+
+class UnknownKey(AccountRefused):
+    """The account has no such key that is not revoked. Hint: list its keys."""
+
+
+def new_key(*, account: Account, name: str, now: datetime) -> str:
+    """Make a further strong key, for one computer or program; it is shown this once.
+
+    The current key stays.  Refuses an empty or too long name (`BadName`).
+    """
+    if not 0 < len(name) <= _MAX_KEY_NAME:
+        msg = f"A key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
+        raise BadName(msg)
+    key = secrets.token_hex(16)
+    _save_key(account, key, AccountKey.Kind.STRONG, name, now, is_current=False)
+    return key
+
+
+def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
+    """Revoke a key for good; returns the new current key if the current one was revoked.
+
+    Clients that hold a revoked key are told that it is invalid.  Refuses a key that is not the
+    account's, or is revoked already (`UnknownKey`).
+    """
+    with transaction.atomic():
+        locked = lock(account)
+        revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
+        if revoked is None:
+            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
+            raise UnknownKey(msg)
+        was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
+        _revoke(revoked, now)
+        if not was_current:
+            return None
+        if kind is AccountKey.Kind.WEAK:
+            return renew_weak_key(locked, said_key(locked), now)
+        key = secrets.token_hex(16)
+        _save_key(locked, key, AccountKey.Kind.STRONG, revoked.name, now)
+        renew_weak_key(locked, key, now)
+        return key
+
+
+def first_keys(account: Account, now: datetime | Combinable) -> str:
+    """Make the first strong and weak key of a new account; returns the strong one."""
+    key = secrets.token_hex(16)
+    _save_key(account, key, AccountKey.Kind.STRONG, "first key", now)
+    _save_key(account, _weak_key(account, key), AccountKey.Kind.WEAK, "weak key", now)
+    return key
+
+
+def lock(account: Account) -> Account:
+    """Lock an account and read it anew."""
+    return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+
+
+def said_key(account: Account) -> str:
+    """The current strong key, as log-in says it; raises `UnknownKey` if there is none."""
+    current = current_key(account, AccountKey.Kind.STRONG)
+    if current is None:
+        msg = f"Account {account.pk} has no current key. Hint: make it one with new_key."
+        raise UnknownKey(msg)
+    return signing.unseal(bytes(current.sealed))
+
+
+def renew_weak_key(account: Account, key: str, now: datetime) -> str:
+    """Revoke the weak key and make another of the current strong key and the password."""
+    if old := current_key(account, AccountKey.Kind.WEAK):
+        _revoke(old, now)
+    # Revoked by a person while key and password stay, it must become another all the same.
+    weak = _weak_key(account, key, salt=secrets.token_hex(8))
+    _save_key(account, weak, AccountKey.Kind.WEAK, "weak key", now)
+    return weak
+
+
+def _weak_key(account: Account, key: str, *, salt: str = "") -> str:
+    made_of = (key + account.password + salt).encode()
+    return f"{account.pk}_{hashlib.md5(made_of, usedforsecurity=False).hexdigest()}"
+
+
+def _revoke(key: AccountKey, now: datetime) -> None:
+    key.is_current, key.revoked_at = False, now
+    key.save(update_fields=["is_current", "revoked_at"])
+
+
+def _save_key(
+    account: Account,
+    key: str,
+    kind: AccountKey.Kind,
+    name: str,
+    now: datetime | Combinable,
+    *,
+    is_current: bool = True,
+) -> None:
+    AccountKey.objects.create(
+        account=account,
+        kind=kind,
+        name=name,
+        key_hash=key_hash(key),
+        sealed=signing.seal(key),
+        is_current=is_current,
+        created_at=now,
+    )

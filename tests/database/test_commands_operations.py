@@ -1,0 +1,236 @@
+"""What staff types: create_account, publish_app, submit_work, cancel_work."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from argparse import ArgumentTypeError
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from scheduler.management import packages
+from scheduler.management.conversation import duration
+from scheduler.models import Account, AppVersion, Batch, Workunit, WorkunitFile
+from scheduler.operations import accounts
+
+pytestmark = pytest.mark.django_db
+
+LINUX = "x86_64-pc-linux-gnu"
+
+
+def run(*words: object) -> str:
+    out = io.StringIO()
+    call_command(*(str(word) for word in words), stdout=out, stderr=io.StringIO())
+    return out.getvalue().strip()
+
+
+def run_json(*words: object) -> dict[str, object]:
+    return json.loads(run(*words, "--json"))
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "sieve.py"
+    path.write_text("#!/usr/bin/env python3\n")
+    return path
+
+
+@pytest.fixture
+def app(program: Path) -> str:
+    run("publish_app", "sieve", "1.00", LINUX, program, "--create-app")
+    return "sieve"
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / f"part{number}.txt" for number in range(3)]
+    for path in paths:
+        path.write_text(path.name)
+    return paths
+
+
+class TestCreateAccount:
+    def test_it_says_the_key_and_says_it_again(self) -> None:
+        words = ("create_account", "ada@example.org", "--password", "secret")
+        made = run_json(*words)
+        again = run_json(*words)
+        assert (made["created"], again["created"]) == (True, False)
+        assert made["key"] == again["key"]
+        found = f"Found account {made['account_id']} of ada@example.org; its key is {made['key']}."
+        assert run(*words) == found
+        owner = accounts.find_account_by_key(str(made["key"]))
+        assert owner is not None
+        assert owner.account.name == "ada"
+
+    def test_staff_is_staff(self) -> None:
+        run("create_account", "boss@example.org", "--password", "pw", "--staff")
+        assert Account.objects.get().is_superuser
+
+    def test_a_refusal_says_what_to_do(self) -> None:
+        with pytest.raises(CommandError, match=r"'nobody' is not an e-mail address\. Hint: "):
+            run("create_account", "nobody", "--password", "x")
+
+
+class TestPublishApp:
+    def test_a_single_file(self, program: Path) -> None:
+        said = run("publish_app", "sieve", "1.02", LINUX, program, "--create-app")
+        assert said == f"Published sieve 1.02 {LINUX} with 1 file."
+        said = run("publish_app", "sieve", "102", LINUX, program)
+        assert said == f"sieve 1.02 {LINUX} is published already, with the same 1 file."
+
+    def test_a_folder_keeps_its_executable_bits(self, tmp_path: Path) -> None:
+        folder = tmp_path / "app"
+        (folder / "lib").mkdir(parents=True)
+        (folder / "main").write_text("1")
+        (folder / "lib" / "data").write_text("2")
+        (folder / "tool").write_text("3")
+        (folder / "tool").chmod(0o755)
+        run("publish_app", "a", 1, LINUX, folder, "--main-program", "main", "--create-app")
+        files = AppVersion.objects.get().files.order_by("position")
+        assert [(f.open_name, f.executable) for f in files] == [
+            ("", True),
+            ("lib/data", False),
+            ("tool", True),
+        ]
+
+    @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+    def test_an_archive(self, kind: str, tmp_path: Path) -> None:
+        path = tmp_path / f"app.{kind}"
+        if kind == "zip":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("bin/main", "1")
+        else:
+            with tarfile.open(path, "w:gz") as archive:
+                member = tarfile.TarInfo("./bin/main")
+                member.size = 1
+                archive.addfile(member, io.BytesIO(b"1"))
+        done = run_json("publish_app", "a", 1, LINUX, path, "--create-app")
+        assert str(done["files"]).startswith("['main_1_")
+
+    @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil"])
+    @pytest.mark.parametrize("kind", ["zip", "tar"])
+    def test_an_archive_that_leaves_its_folder_is_refused(
+        self, name: str, kind: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / f"app.{kind}"
+        if kind == "zip":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr(name, "1")
+        else:
+            with tarfile.open(path, "w") as archive:
+                archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+        with pytest.raises(CommandError, match="is not a name for a file of an app version"):
+            run("publish_app", "a", 1, LINUX, path, "--create-app")
+        assert not AppVersion.objects.exists()
+
+    def test_links_are_refused_wherever_they_come_from(self, tmp_path: Path) -> None:
+        folder = tmp_path / "app"
+        folder.mkdir()
+        (folder / "main").symlink_to("/etc/passwd")
+        tar, zipped = tmp_path / "app.tar", tmp_path / "app.zip"
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE):
+            with tarfile.open(tar, "w") as archive:
+                member = tarfile.TarInfo("main")
+                member.type, member.linkname = kind, "/etc/passwd"
+                archive.addfile(member)
+            with pytest.raises(packages.UnreadablePackage, match="is a link or a device"):
+                packages.read_package(tar)
+        with zipfile.ZipFile(zipped, "w") as archive:
+            info = zipfile.ZipInfo("main")
+            info.external_attr = 0o120777 << 16
+            archive.writestr(info, "/etc/passwd")
+        for source in (folder, zipped):
+            with pytest.raises(CommandError, match="is a link or a device"):
+                run("publish_app", "a", 1, LINUX, source, "--create-app")
+
+    def test_an_archive_that_would_burst_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(packages, "MAX_BYTES", 1000)
+        path = tmp_path / "app.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("main", b"\0" * 1001)
+        with pytest.raises(packages.UnreadablePackage, match="more than 1000 bytes"):
+            packages.read_package(path)
+
+    def test_a_damaged_archive_and_a_missing_one_are_said(self, tmp_path: Path) -> None:
+        path = tmp_path / "app.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("main", b"abcdefgh")
+        path.write_bytes(path.read_bytes().replace(b"abcdefgh", b"abcdefgX"))
+        with pytest.raises(CommandError, match="is damaged"):
+            run("publish_app", "a", 1, LINUX, path, "--create-app")
+        with pytest.raises(CommandError, match="There is no file or folder"):
+            run("publish_app", "a", 1, LINUX, tmp_path / "none", "--create-app")
+
+
+class TestSubmitWork:
+    def test_each_file_becomes_a_workunit(self, app: str, inputs: list[Path]) -> None:
+        done = run_json(
+            *("submit_work", app, *inputs, "--quorum", 2, "--deadline", "3d"),
+            *("--command-line", "--name {file}", "--outputs", "out:1000", "log"),
+        )
+        rows = list(Workunit.objects.order_by("id"))
+        assert [row.pk for row in rows] == done["workunit_ids"]
+        assert [row.command_line for row in rows] == [f"--name {path.name}" for path in inputs]
+        assert {(r.min_quorum, r.target_nresults, r.delay_bound) for r in rows} == {
+            (2, 2, timedelta(days=3))
+        }
+        assert [output["open_name"] for output in rows[0].outputs] == ["out", "log"]
+        assert list(WorkunitFile.objects.values_list("open_name", flat=True)) == ["in"] * 3
+        assert done["warnings"] == []
+
+    def test_success_is_one_sentence(self, app: str) -> None:
+        said = run("submit_work", app)
+        assert said == f"Submitted 1 workunit of sieve: {Workunit.objects.get().name}."
+
+    def test_a_batch_is_the_only_staffs_or_needs_a_person(
+        self, app: str, inputs: list[Path]
+    ) -> None:
+        with pytest.raises(CommandError, match="--submitter EMAIL"):
+            run("submit_work", app, inputs[0], "--batch", "b")
+        boss = accounts.create_staff(email="boss@example.org", password="pw")
+        run("submit_work", app, inputs[0], "--batch", "b")
+        assert Batch.objects.get().submitter == boss
+
+    def test_refusals_say_what_to_do(self, app: str, tmp_path: Path) -> None:
+        with pytest.raises(CommandError, match="did you mean 'sieve'"):
+            run("submit_work", "seive")
+        with pytest.raises(CommandError, match=r"min_quorum \(3\) is greater than target"):
+            run("submit_work", app, "--quorum", 3, "--target", 2)
+        with pytest.raises(CommandError, match="There is no file"):
+            run("submit_work", app, tmp_path / "none")
+        assert not Workunit.objects.exists()
+
+
+class TestCancelWork:
+    def test_names_and_ids_are_cancelled_once(self, app: str) -> None:
+        one, two = (run_json("submit_work", app) for _ in range(2))
+        words = ("cancel_work", *one["names"], "--id", *two["workunit_ids"])
+        assert run(*words, "--reason", "wrong") == "Asked to cancel: 2 workunits."
+        assert run(*words) == "Asked to cancel: 0 workunits; of the others 2 were so already."
+        assert set(Workunit.objects.values_list("cancel_reason", flat=True)) == {"wrong"}
+
+    def test_holding_and_releasing(self, app: str) -> None:
+        done = run_json("submit_work", app, "--hold")
+        assert run_json("cancel_work", *done["names"], "--release")["changed"] == 1
+        assert run("cancel_work", *done["names"], "--hold") == "Held back: 1 workunit."
+
+    def test_what_is_unknown_is_named(self) -> None:
+        with pytest.raises(CommandError, match="Not found: nobody"):
+            run("cancel_work", "nobody")
+        with pytest.raises(CommandError, match="No workunit is named"):
+            run("cancel_work")
+        with pytest.raises(CommandError, match="No account has the e-mail address"):
+            run("cancel_work", "--batch", "b", "--submitter", "x@example.org")
+
+
+@pytest.mark.parametrize("text", ["", "3", "3 days", "-1d", "d"])
+def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="Hint: write 90s, 30min, 12h, 3d or 1w"):
+        duration(text)
