@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from django.contrib import admin
 from django.urls import include, path
 
+from scheduler.admin import staff
+
 urlpatterns = [
-    path("admin/", admin.site.urls),
-    *(
-        path("", include(face))
-        for face in ("scheduler.rpc.urls", "scheduler.web.urls")
-        if find_spec(face)
-    ),
+    path("admin/", staff.urls),
+    path("", include("scheduler.rpc.urls")),
+    path("", include("scheduler.web.urls")),
 ]
