@@ -21,6 +21,10 @@ PROJECT = ProjectConfig(
     ledger=env.boolean("LEDGER", default=True),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
     purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),
+    account_creation=env.boolean("ACCOUNT_CREATION", default=True),
+    min_client_version=env.integer("MIN_CLIENT_VERSION", 0),
+    max_results_per_rpc=env.integer("MAX_RESULTS_PER_RPC", 50, at_least=1),
+    max_in_progress_per_cpu=env.integer("MAX_IN_PROGRESS_PER_CPU", 100, at_least=1),
 )
 
 # Where it keeps things; PostgreSQL keeps the rest
@@ -143,6 +147,7 @@ REST_FRAMEWORK: dict[str, Any] = {
 # People
 
 AUTH_USER_MODEL = "scheduler.Account"
+AUTHENTICATION_BACKENDS = ["scheduler.operations.accounts.MasterPasswordBackend"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
