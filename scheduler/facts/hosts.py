@@ -94,7 +94,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldResult:
-    """What the server knows of a result that a client holds, or that this host should hold."""
+    """What the server knows of a result that a client holds, or that this host should hold.
+
+    `seconds` is how long it was estimated to take there.
+    """
 
     id: int
     name: str
@@ -107,6 +110,7 @@ class HeldResult:
     sent_at: datetime | None
     report_deadline: datetime | None
     delay_bound: timedelta
+    seconds: float
     error_mask: int
     cancelled: bool
     has_canonical: bool

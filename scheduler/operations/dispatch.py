@@ -70,7 +70,7 @@ def _settle_lost(work: Work, host: HostFacts, holdings: lost.Holdings, *, now: d
             "resend_results",
             {
                 "result_ids": [result.id for result in lost_ones],
-                "deadlines": [lost.new_deadline(r, seconds=0, now=now) for r in lost_ones],
+                "deadlines": [lost.new_deadline(r, now=now) for r in lost_ones],
                 "host_id": host.id,
                 "now": now,
             },

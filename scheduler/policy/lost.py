@@ -59,8 +59,9 @@ def _lost(result: HeldResult, holdings: Holdings) -> None:
         holdings.resend.append(result)
 
 
-def new_deadline(result: HeldResult, *, seconds: float, now: datetime) -> datetime:
+def new_deadline(result: HeldResult, *, now: datetime) -> datetime:
     """The deadline of a result sent again: the old one if it can be met, else a whole new one."""
-    if result.report_deadline and now + timedelta(seconds=seconds) <= result.report_deadline:
+    takes = timedelta(seconds=result.seconds)
+    if result.report_deadline and now + takes <= result.report_deadline:
         return result.report_deadline
     return now + result.delay_bound

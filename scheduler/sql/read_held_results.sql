@@ -11,6 +11,7 @@ SELECT
     r.sent_at,
     r.report_deadline,
     w.delay_bound,
+    coalesce(w.rsc_fpops_est / nullif(r.flops_estimate, 0), 0) AS seconds,
     w.error_mask,
     (w.cancel_requested_at IS NOT NULL) AS cancelled,
     (w.canonical_result_id IS NOT NULL) AS has_canonical,
