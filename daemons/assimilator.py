@@ -167,14 +167,20 @@ def _hand_over_and_settle(assimilate: Assimilator, row: dict[str, Any], *, now: 
     with transaction.atomic():
         settled = _settle([row], now=now)
         if settled:
-            written = list(assimilate(assimilation(row)) or ())
-            storage.sync_results(written)
+            if written := list(assimilate(assimilation(row)) or ()):
+                storage.sync_results(written)
     return settled
 
 
 def _settle_batch(batch: _Batch, *, now: datetime) -> None:
-    if batch.written:
-        storage.sync_results(batch.written)
+    try:
+        if batch.written:
+            storage.sync_results(batch.written)
+    except OSError:
+        # What may not be on disk is not done; nothing waits for its lease to run out.
+        log.exception("results not on disk", extra={"files": len(batch.written)})
+        batch.failed += [row for row in batch.done if not _is_transactional(row)]
+        batch.done = [row for row in batch.done if _is_transactional(row)]
     pending = [row for row in batch.done if not _is_transactional(row)]
     if pending:
         batch.settled += _settle(pending, now=now)

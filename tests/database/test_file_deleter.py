@@ -1,0 +1,140 @@
+"""The file deleter deletes what nobody needs, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from daemons import file_deleter
+from scheduler import storage
+from scheduler.facts.work import output_name
+from scheduler.models import AppVersionFile, File, Result, Workunit
+from tests import rows
+from tests.database.passes import a_pass, moves, statements_of
+
+pytestmark = pytest.mark.django_db
+
+
+def a_ready_result(workunit=None, *, output=b"x", **fields):
+    workunit = workunit or rows.a_workunit(transition_at=None)
+    return rows.a_result(
+        workunit, "valid", output=output, uploaded=output is not None, file_delete_state=1, **fields
+    )
+
+
+def a_ready_workunit(app=None, *, file=None):
+    workunit = rows.a_workunit(app, transition_at=None)
+    found = rows.an_input(workunit, workunit.name.encode(), file=file)
+    return rows.settled(workunit, assimilate_state=2, file_delete_state=1), found
+
+
+def output_path(result, position=0):
+    return storage.upload_path(output_name(result.name, result.pk, position))
+
+
+def test_outputs_that_nobody_needs_are_deleted():
+    result = a_ready_result()
+    assert output_path(result).exists()
+    tally = a_pass(file_deleter)
+    result.refresh_from_db()
+    assert not output_path(result).exists()
+    assert result.file_delete_state == 2
+    assert tally.sentence() == "1 row: 1 results rid of outputs"
+    assert moves(result) == ["result files: READY→DONE"]
+
+
+def test_outputs_that_are_needed_stay():
+    result = rows.a_result(rows.a_workunit(), "valid", output=b"x", uploaded=True)
+    assert a_pass(file_deleter).sentence() == "nothing to do"
+    assert output_path(result).exists()
+
+
+def test_a_file_that_is_gone_already_is_no_error():
+    result = a_ready_result()
+    output_path(result).unlink()
+    a_pass(file_deleter)
+    result.refresh_from_db()
+    assert result.file_delete_state == 2
+
+
+def test_what_cannot_be_deleted_is_tried_again_in_an_hour(caplog):
+    result = a_ready_result(output=None)
+    output_path(result).mkdir(parents=True)
+    a_pass(file_deleter)
+    result.refresh_from_db()
+    assert result.file_delete_state == 3
+    assert "could not delete outputs" in caplog.text
+    assert a_pass(file_deleter, now=rows.hours(0.9)).seen == 0
+    output_path(result).rmdir()
+    a_pass(file_deleter, now=rows.hours(1))
+    result.refresh_from_db()
+    assert result.file_delete_state == 2
+    assert moves(result) == ["result files: READY→ERROR", "result files: ERROR→DONE"]
+
+
+def test_a_result_that_is_reported_meanwhile_is_tried_again(monkeypatch):
+    result = a_ready_result()
+    delete = storage.delete_uploads
+
+    def and_report(names):
+        rows.update(result, received_at=rows.hours(0))
+        return delete(names)
+
+    monkeypatch.setattr(storage, "delete_uploads", and_report)
+    a_pass(file_deleter)
+    result.refresh_from_db()
+    assert result.file_delete_state == 1
+
+
+def test_inputs_go_with_the_last_workunit_that_refers_to_them():
+    app = rows.an_app()
+    first, shared = a_ready_workunit(app)
+    second, _ = a_ready_workunit(app, file=shared)
+    rows.update(second, file_delete_after=rows.hours(2))
+    a_pass(file_deleter)
+    first.refresh_from_db()
+    assert first.file_delete_state == 2
+    assert moves(first) == ["workunit files: READY→DONE"]
+    assert storage.download_path(shared.name).exists()
+    a_pass(file_deleter, now=rows.hours(2))
+    assert not File.objects.exists()
+    assert not storage.download_path(shared.name).exists()
+
+
+def test_a_file_that_an_app_version_uses_stays():
+    workunit, file = a_ready_workunit()
+    version = rows.an_app_version(workunit.app)
+    AppVersionFile.objects.create(app_version=version, file=file, position=0, signature="s")
+    a_pass(file_deleter)
+    file.refresh_from_db()
+    assert file.doomed_at is None
+    assert storage.download_path(file.name).exists()
+
+
+def test_a_doomed_file_that_cannot_be_deleted_keeps_its_row():
+    workunit, file = a_ready_workunit()
+    path = storage.download_path(file.name)
+    path.unlink()
+    path.mkdir()
+    a_pass(file_deleter)
+    file.refresh_from_db()
+    assert file.doomed_at == rows.hours(1)
+    path.rmdir()
+    a_pass(file_deleter, now=rows.hours(1))
+    assert not File.objects.exists()
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+    app = rows.an_app()
+    host = rows.a_host()
+    for _ in range(count):
+        workunit, _ = a_ready_workunit(app)
+        a_ready_result(workunit, host=host)
+    now = rows.hours(0) + timedelta(seconds=1)
+    # Two for outputs; five for inputs and their transaction; two for doomed files.
+    assert statements_of(lambda: a_pass(file_deleter, now=now)) == 11
+    assert not File.objects.exists()
+    assert not Result.objects.exclude(file_delete_state=2).exists()
+    assert not Workunit.objects.exclude(file_delete_state=2).exists()

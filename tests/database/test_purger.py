@@ -1,0 +1,182 @@
+"""The purger archives what is finished, and keeps the ledger's days in order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from daemons import purger, transitioner
+from scheduler import storage
+from scheduler.models import CreditEntry, LedgerEntry, Result, ResultFile, Workunit
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import a_pass, statements_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def made_days():
+    """The ledger's days are made, so that a pass only does what its test is about."""
+    purger.tend_ledger(now=NOON)
+
+
+def purgeable(app=None, host=None, **fields):
+    """A workunit of which nothing is left to do."""
+    workunit = rows.a_workunit(app, transition_at=None)
+    canonical = rows.a_result(workunit, "valid", host=host, output=b"x", file_delete_state=2)
+    rows.a_result(workunit, "unneeded", file_delete_state=2)
+    return rows.settled(workunit, canonical, assimilate_state=2, file_delete_state=2, **fields)
+
+
+def archived(settings):
+    (path,) = (settings.VAR_DIR / "archive").iterdir()
+    return [json.loads(line) for line in storage.read_archive(path)]
+
+
+def test_a_finished_workunit_is_archived_and_its_rows_are_dropped(settings):
+    workunit = purgeable()
+    result = workunit.results.first()
+    CreditEntry.objects.create(
+        result_id=result.pk,
+        rule="validated",
+        account=result.account,
+        host=result.host,
+        app=workunit.app,
+        amount=2,
+        granted_at=NOON,
+    )
+    assert a_pass(purger).sentence() == "1 workunit: 1 purged"
+    (line,) = archived(settings)
+    assert line["workunit"]["name"] == workunit.name
+    assert line["workunit"]["app"] == workunit.app.name
+    assert line["workunit"]["assimilate_state"] == "DONE"
+    assert [r["outcome"] for r in line["results"]] == ["SUCCESS", "DIDNT_NEED"]
+    assert line["results"][0]["outputs"][0]["nbytes"] == 1
+    assert line["credit"][0]["amount"] == 2
+    for table in (Workunit, Result, ResultFile):
+        assert not table.objects.exists()
+    assert CreditEntry.objects.count() == 1
+
+
+def test_the_timeline_goes_with_it_in_words(settings):
+    workunit = rows.a_workunit(cancel_requested_at=NOON)
+    rows.a_result(workunit)
+    a_pass(transitioner)
+    for result in workunit.results.all():
+        rows.walk(result, file_delete_state=1)
+        rows.walk(result, file_delete_state=2)
+    workunit.refresh_from_db()
+    rows.settled(workunit, assimilate_state=2, file_delete_state=2, transition_at=None)
+    a_pass(purger)
+    (line,) = archived(settings)
+    steps = [(step["axis"], step["from"], step["to"], step["by"]) for step in line["timeline"]]
+    assert ("workunit", "OPEN", "FAILED", "transitioner") in steps
+    assert ("result", "UNSENT", "OVER/DIDNT_NEED", "transitioner") in steps
+
+
+@pytest.mark.parametrize(
+    "unfinished",
+    [
+        {"transition_at": NOON + timedelta(days=1)},
+        {"need_validate": True},
+        {"finished_at": NOON + timedelta(seconds=1)},
+        {"lease_until": NOON + timedelta(minutes=1)},
+    ],
+)
+def test_what_is_not_finished_stays(unfinished):
+    purgeable(**unfinished)
+    assert a_pass(purger).sentence() == "nothing to do"
+    assert Workunit.objects.exists()
+
+
+@pytest.mark.parametrize(("word", "state"), [("sent", 0), ("valid", 1), ("error", 3)])
+def test_a_workunit_with_a_result_that_is_not_finished_stays(word, state):
+    workunit = purgeable()
+    rows.a_result(workunit, word, file_delete_state=state)
+    assert a_pass(purger).seen == 0
+
+
+def test_rows_are_kept_for_as_long_as_the_project_says(settings):
+    settings.PROJECT = replace(settings.PROJECT, purge_after=timedelta(days=1))
+    purgeable()
+    assert a_pass(purger, now=rows.hours(22)).seen == 0
+    assert a_pass(purger, now=rows.hours(23)).seen == 1
+
+
+def test_what_is_woken_while_it_is_archived_stays(settings, monkeypatch):
+    workunit = purgeable()
+    append = storage.append_archive
+
+    def and_wake(day, lines):
+        Workunit.objects.update(transition_at=NOON)
+        return append(day, lines)
+
+    monkeypatch.setattr(storage, "append_archive", and_wake)
+    assert a_pass(purger).done == {"woken meanwhile": 1}
+    assert Workunit.objects.get() == workunit
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+    app, host = rows.an_app(), rows.a_host()
+    for _ in range(count):
+        purgeable(app, host)
+    assert statements_of(lambda: a_pass(purger)) == 8
+    assert not Workunit.objects.exists()
+
+
+# The ledger's days
+
+
+def days_made():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname FROM pg_class WHERE relname ~ '^ledger_entry_2' ORDER BY 1")
+        return [name for (name,) in cursor.fetchall() if not name.endswith("idx")]
+
+
+def tables():
+    return [name for name in days_made() if name[-8:].isdecimal()]
+
+
+def test_fifteen_days_are_made_with_today():
+    assert len(tables()) == 15
+    assert tables()[0] == "ledger_entry_20260101"
+    assert purger.tend_ledger(now=NOON) == (0, 0)
+
+
+def test_a_day_is_dropped_when_no_living_workunit_is_as_old():
+    old = rows.a_workunit(created_at=NOON)
+    assert purger.tend_ledger(now=NOON + timedelta(days=2)) == (2, 0)
+    Workunit.objects.filter(pk=old.pk).delete()
+    young = rows.a_workunit(created_at=NOON + timedelta(days=1))
+    assert purger.tend_ledger(now=NOON + timedelta(days=2)) == (0, 1)
+    assert tables()[0] == "ledger_entry_20260102"
+    Workunit.objects.filter(pk=young.pk).delete()
+    assert purger.tend_ledger(now=NOON + timedelta(days=2)) == (0, 1)
+
+
+def test_moves_go_to_their_day_and_never_get_lost_without_one():
+    rows.a_workunit()
+    a_pass(transitioner)
+    far = NOON + timedelta(days=100)
+    rows.a_workunit()
+    a_pass(transitioner, now=far)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tableoid::regclass::text, count(*) FROM ledger_entry GROUP BY 1")
+        found = dict(cursor.fetchall())
+    assert found["ledger_entry_20260101"] == 2
+    assert found["ledger_entry_default"] == 2
+    assert LedgerEntry.objects.count() == 4
+
+
+def test_a_day_that_began_in_the_default_partition_is_left_there():
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE ledger_entry_20260101")
+    rows.a_workunit()
+    a_pass(transitioner)
+    assert purger.tend_ledger(now=NOON) == (0, 0)

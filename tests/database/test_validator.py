@@ -1,0 +1,219 @@
+"""The validator compares, chooses, marks and pays."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from daemons import transitioner, validator
+from scheduler.models import CreditEntry, HostAppVersion, Workunit
+from tests import rows
+from tests.database.passes import a_pass, moves, statements_of
+
+pytestmark = pytest.mark.django_db
+
+#: 3000 seconds of a gigaflop a second.
+PAY = Decimal("6.944444")
+
+
+def asking(letters: str, /, *, app=None, words: str = "", **fields):
+    """A workunit whose results brought one letter each; a dot is one that brought nothing."""
+    workunit = rows.a_workunit(app, need_validate=True, transition_at=None, **fields)
+    states = words.split() or ["success"] * len(letters)
+    results = [
+        rows.a_result(workunit, word, output=None if letter == "." else letter.encode())
+        for letter, word in zip(letters, states, strict=True)
+    ]
+    return workunit, results
+
+
+def refreshed(*found):
+    for row in found:
+        row.refresh_from_db()
+    return [row.validate_state for row in found]
+
+
+def test_two_that_agree_are_valid_and_the_first_is_canonical():
+    workunit, (first, second) = asking("aa")
+    tally = a_pass(validator)
+    workunit.refresh_from_db()
+    assert refreshed(first, second) == [1, 1]
+    assert workunit.canonical_result_id == first.pk
+    assert not workunit.need_validate
+    assert workunit.transition_at == rows.hours(0)
+    assert moves(workunit) == ["workunit: OPEN→CANONICAL"]
+    assert moves(second) == ["validation: INIT→VALID"]
+    assert tally.done == {"with a canonical result": 1, "results valid": 2, "results paid": 2}
+
+
+def test_the_odd_one_out_is_invalid_and_not_paid():
+    workunit, results = asking("aba")
+    a_pass(validator)
+    assert refreshed(*results) == [1, 2, 1]
+    assert [result.granted_credit for result in results] == [PAY, 0, PAY]
+    assert not CreditEntry.objects.filter(result_id=results[1].pk).exists()
+
+
+def test_without_a_quorum_one_more_result_is_made():
+    workunit, results = asking("ab")
+    a_pass(validator)
+    assert refreshed(*results) == [4, 4]
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert workunit.canonical_result_id is None
+    assert workunit.results.count() == 3
+
+
+def test_a_third_decides_between_two_that_disagreed():
+    workunit, results = asking("abb", words="inconclusive inconclusive success")
+    a_pass(validator)
+    workunit.refresh_from_db()
+    assert refreshed(*results) == [2, 1, 1]
+    assert workunit.canonical_result_id == results[1].pk
+
+
+def test_a_missing_output_is_an_error_and_the_result_is_replaced():
+    workunit, (good, bare) = asking("a.")
+    a_pass(validator)
+    assert refreshed(good, bare) == [0, 2]
+    assert (bare.server_state, bare.outcome) == (5, 6)
+    assert sorted(moves(bare)) == [
+        "result: OVER/SUCCESS→OVER/VALIDATE_ERROR",
+        "validation: INIT→INVALID",
+    ]
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert not workunit.need_validate
+    assert workunit.results.count() == 3
+
+
+def test_an_optional_output_may_be_missing_if_all_miss_it():
+    outputs = [{"open_name": "out", "optional": True}]
+    workunit, results = asking("..", outputs=outputs)
+    other, others = asking("a.", outputs=outputs)
+    a_pass(validator)
+    assert refreshed(*results) == [1, 1]
+    assert refreshed(*others) == [4, 4]
+
+
+def test_an_output_that_is_not_validated_must_arrive_and_may_differ():
+    outputs = [{"open_name": "out", "no_validate": True}]
+    workunit, results = asking("ab", outputs=outputs)
+    a_pass(validator)
+    assert refreshed(*results) == [1, 1]
+
+
+def test_a_late_success_is_compared_with_the_canonical_result():
+    workunit, results = asking("aaba", words="valid valid success success")
+    rows.settled(workunit, results[0], canonical_credit=Decimal("3.5"))
+    a_pass(validator)
+    assert refreshed(*results) == [1, 1, 2, 1]
+    assert results[3].granted_credit == Decimal("3.5")
+    workunit.refresh_from_db()
+    assert workunit.canonical_result_id == results[0].pk
+    assert not workunit.need_validate
+
+
+def test_a_workunit_that_failed_meanwhile_stays_failed():
+    workunit, results = asking("aa")
+    rows.settled(workunit)
+    a_pass(validator)
+    workunit.refresh_from_db()
+    assert workunit.canonical_result_id is None
+    assert not workunit.need_validate
+    assert refreshed(*results) == [0, 0]
+
+
+def test_totals_are_the_sums_of_the_entries():
+    account = rows.an_account()
+    host, other = rows.a_host(account), rows.a_host(account)
+    workunit = rows.a_workunit(need_validate=True)
+    for computer in (host, other):
+        rows.a_result(workunit, "success", host=computer, output=b"a")
+    a_pass(validator)
+    for row in (host, other, account):
+        row.refresh_from_db()
+    assert (host.total_credit, other.total_credit, account.total_credit) == (PAY, PAY, 2 * PAY)
+    # Two hours after the work was sent, a day's worth would be twelve times as much.
+    assert host.expavg_credit == pytest.approx(12 * float(PAY))
+    assert account.expavg_credit == pytest.approx(24 * float(PAY))
+    assert host.turnaround_seconds == 3600
+
+
+def test_what_was_paid_before_is_not_paid_again():
+    workunit, (first, second) = asking("aa")
+    CreditEntry.objects.create(
+        result_id=first.pk,
+        rule="validated",
+        account=first.account,
+        host=first.host,
+        app=workunit.app,
+        amount=PAY,
+        granted_at=rows.hours(-1),
+    )
+    a_pass(validator)
+    first.host.refresh_from_db()
+    second.host.refresh_from_db()
+    assert (first.host.total_credit, second.host.total_credit) == (0, PAY)
+
+
+@pytest.mark.parametrize(
+    ("rule", "paid"), [("fixed", Decimal("2.5")), ("runtime", PAY), ("none", Decimal(0))]
+)
+def test_an_app_pays_by_its_rule(rule, paid):
+    app = rows.an_app(credit_rule=rule, credit_per_workunit=Decimal("2.5"))
+    workunit, results = asking("aa", app=app)
+    a_pass(validator)
+    workunit.refresh_from_db()
+    assert workunit.canonical_credit == paid
+    assert CreditEntry.objects.count() == (2 if paid else 0)
+
+
+def test_a_host_earns_trust_and_loses_it():
+    app = rows.an_app()
+    version = rows.an_app_version(app)
+    good, bad = rows.a_host(), rows.a_host()
+    HostAppVersion.objects.create(host=bad, app_version=version, consecutive_valid=9, n_valid=9)
+    workunit = rows.a_workunit(app, need_validate=True, rsc_fpops_est=3000.0)
+    for host, letter in ((good, b"a"), (bad, b"b"), (rows.a_host(), b"a")):
+        rows.a_result(workunit, "success", host=host, app_version=version, output=letter)
+    a_pass(validator)
+    earned = HostAppVersion.objects.get(host=good)
+    lost = HostAppVersion.objects.get(host=bad)
+    assert (earned.consecutive_valid, earned.n_valid, earned.et_avg, earned.et_n) == (1, 1, 1, 1)
+    assert (lost.consecutive_valid, lost.n_valid) == (0, 9)
+
+
+def test_an_unknown_validator_is_said_once_and_its_work_waits(caplog):
+    workunit, _ = asking("aa", app=rows.an_app("odd", validator="bitwize"))
+    other, _ = asking("aa")
+    a_pass(validator)
+    a_pass(validator)
+    workunit.refresh_from_db()
+    other.refresh_from_db()
+    said = [record for record in caplog.records if record.message == "unknown validator"]
+    assert [(r.app, r.validator) for r in said] == [("odd", "bitwize")]
+    assert workunit.need_validate
+    assert other.canonical_result_id is not None
+
+
+def test_a_pass_looks_at_no_more_than_its_limit():
+    app = rows.an_app()
+    for _ in range(3):
+        asking("aa", app=app)
+    assert a_pass(validator, limit=2).more
+    assert Workunit.objects.filter(canonical_result__isnull=False).count() == 2
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+    app = rows.an_app()
+    version = rows.an_app_version(app)
+    hosts = [rows.a_host() for _ in range(2)]
+    for _ in range(count):
+        workunit = rows.a_workunit(app, need_validate=True)
+        for host in hosts:
+            rows.a_result(workunit, "success", host=host, app_version=version, output=b"a")
+    assert statements_of(lambda: a_pass(validator)) == 14
+    assert Workunit.objects.filter(canonical_result__isnull=False).count() == count
