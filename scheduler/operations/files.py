@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler import storage
-from scheduler.sql import fetch_into
+from scheduler.sql import fetch_into, fetch_one
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_STEM, _MAX_SUFFIX = 80, 12
@@ -95,10 +95,10 @@ def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
 
 def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
     """Insert rows for contents that have none, and put the contents in their places."""
-    ids = fetch_into(_Id, "draw_file_ids", {"count": len(wanted)})
+    ids = (fetch_one("draw_file_ids", {"count": len(wanted)}) or {})["ids"]
     rows = [
-        (drawn.id, physical_name(item.hint, sha256, drawn.id), item.staged)
-        for drawn, (sha256, item) in zip(ids, wanted.items(), strict=True)
+        (id_, physical_name(item.hint, sha256, id_), item.staged)
+        for id_, (sha256, item) in zip(ids, wanted.items(), strict=True)
     ]
     made = fetch_into(
         KnownFile,
@@ -116,11 +116,6 @@ def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
         storage.publish(wanted[file.sha256].staged, file.name)
     storage.sync_downloads(file.name for file in made)
     return {file.sha256: file for file in made}
-
-
-@dataclass(frozen=True, slots=True)
-class _Id:
-    id: int
 
 
 def physical_name(hint: str, sha256: str, file_id: int) -> str:

@@ -257,7 +257,8 @@ def _insert(
     inputs: Sequence[tuple[int, int, int, NewFile]],
     now: datetime,
 ) -> tuple[int, ...]:
-    ids = tuple(row["id"] for row in fetch("draw_workunit_ids", {"count": len(workunits)}))
+    drawn = fetch_one("draw_workunit_ids", {"count": len(workunits)}) or {}
+    ids: tuple[int, ...] = tuple(drawn["ids"] or ())
     params = {
         "kinds": json.dumps(_kinds(workunits, names, ids)),
         "inputs": json.dumps(

@@ -352,6 +352,8 @@ def in_thread(call: Callable[[], object]) -> threading.Thread:
 
 def wait_until_blocked(other: psycopg.Connection) -> None:
     """Return once some session waits for a lock; fail after ten seconds."""
+    # What a transaction sees of other sessions stays as it was at the first look.
+    other.autocommit = True
     for _ in range(1000):
         row = other.execute(
             "SELECT count(*), pg_sleep(0.01) FROM pg_stat_activity "
@@ -454,3 +456,9 @@ def test_physical_names_are_names_that_clients_take(hint: str) -> None:
     name = files.physical_name(hint, "0" * 64, 36**5)
     storage.check_name(name)
     assert json.dumps(name) == f'"{name}"'
+
+
+@pytest.mark.django_db
+def test_nothing_to_submit_is_nothing_and_no_error() -> None:
+    an_app()
+    assert submit_some() == Submission(None, (), (), ())
