@@ -1,0 +1,1 @@
+"""Stories: a real server, its daemons and real clients, followed to the end."""

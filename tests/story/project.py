@@ -1,0 +1,167 @@
+"""A project for one story: its own folder, database, port, server and daemons."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from project.children import Children, wait_until
+from project.embedded_postgres import EmbeddedPostgres
+from scheduler.wire import messages, replies, requests
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+APP = "mersenne"
+LINUX = "x86_64-pc-linux-gnu"
+READY_WITHIN = 90.0
+
+
+class Project:
+    """One project; `start` and `stop` its server as often as the story wants."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self.database = EmbeddedPostgres(folder / "var")
+        self.children = Children()
+        self.environment = {
+            "VAR_DIR": str(folder / "var"),
+            "MASTER_URL": self.url,
+            "DATABASE_URL": "",
+            "GUARD_TRIGGER": "true",
+            "REQUEST_DELAY": "1",
+            "PROJECT_NAME": f"story {self.port}",
+            **settings,
+        }
+
+    def start(self) -> None:
+        """Start the server and all daemons; returns when it answers."""
+        with (self.folder / "serve.log").open("ab") as output:
+            words = ["serve", "--quiet", "--port", str(self.port), "--pause", "0.2"]
+            self.children.start(
+                "serve",
+                [sys.executable, ROOT / "manage.py", *words],
+                environment=self.environment,
+                output=output,
+            )
+        assert wait_until(self._answers, within=READY_WITHIN), self.log()
+
+    def stop(self) -> int:
+        """Stop the server and its daemons as Ctrl-C would; returns its exit code."""
+        return self.children.stop("serve", within=60)
+
+    def close(self) -> None:
+        """Stop whatever still runs."""
+        self.children.stop_all()
+        self.database.stop()
+
+    def log(self) -> str:
+        """What the server and its daemons have said."""
+        path = self.folder / "serve.log"
+        return path.read_text(errors="replace")[-6000:] if path.exists() else "(no log)"
+
+    def manage(self, *words: object, may_fail: bool = False) -> str:
+        """Run a command of the project; returns what it said."""
+        done = subprocess.run(
+            [sys.executable, ROOT / "manage.py", *map(str, words)],
+            env=os.environ | self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=READY_WITHIN,
+        )
+        said = done.stdout + done.stderr
+        assert may_fail or done.returncode == 0, said
+        return said
+
+    def publish(self) -> None:
+        """Publish the app mersenne, as a scientist would in a shell."""
+        source = ROOT / "demo" / "mersenne.py"
+        self.manage("publish_app", APP, "1.00", LINUX, source, "--create-app")
+        self.sql("UPDATE app SET retry_same_account_after = '0'")
+
+    def submit(
+        self, inputs: Mapping[str, str], *, seconds: float = 0.0, **options: object
+    ) -> list[str]:
+        """Submit one workunit per input (file name -> content); returns their names."""
+        folder = self.folder / "inputs"
+        folder.mkdir(exist_ok=True)
+        paths = []
+        for name, content in inputs.items():
+            paths.append(folder / name)
+            paths[-1].write_text(content)
+        words = [APP, *paths, "--json", "--outputs", "out:100000"]
+        words += ["--command-line", f"--seconds-per-exponent {seconds:g}"]
+        for option, value in options.items():
+            words += [f"--{option}", value]
+        said = self.manage("submit_work", *words)
+        return list(json.loads(said[said.index("{") : said.rindex("}") + 1])["names"])
+
+    def sql(self, query: str, *params: object) -> list[dict[str, Any]]:
+        """Ask the project's database."""
+        where = self.database.conninfo()
+        with psycopg.connect(**where, row_factory=dict_row, autocommit=True) as connection:
+            cursor = connection.execute(query, params)
+            return cursor.fetchall() if cursor.description else []
+
+    def count(self, query: str, *params: object) -> int:
+        """Ask for one number."""
+        [row] = self.sql(query, *params)
+        return int(next(iter(row.values())))
+
+    def wait(self, is_so: Callable[[], object], *, within: float, what: str) -> None:
+        """Wait until something is so; fail, with the server's log, if it takes too long."""
+        assert wait_until(lambda: bool(is_so()), within=within, look_again=0.1), (
+            f"{what}: not within {within} s\n{self.log()}"
+        )
+
+    def ask(self, message: messages.SchedulerRequest) -> messages.SchedulerReply:
+        """Send a scheduler request over HTTP."""
+        request = urllib.request.Request(  # noqa: S310 - our own server
+            f"{self.url}cgi/scheduler",
+            data=requests.encode_request(message),
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
+            return replies.decode_reply(reply.read())
+
+    def fsck(self) -> str:
+        """Check every invariant on the live database."""
+        return self.manage("fsck")
+
+    def _answers(self) -> bool:
+        assert self.children.ended() is None, self.log()
+        try:
+            with urllib.request.urlopen(self.url, timeout=5) as reply:  # noqa: S310
+                return bool(reply.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+
+def exponents(groups: Sequence[Sequence[int]], *, first_line: str = "") -> dict[str, str]:
+    """Input files of the app, one per group of exponents; `first_line` stands in the first."""
+    found = {f"{group[0]}-{group[-1]}": "".join(f"{p}\n" for p in group) for group in groups}
+    if first_line:
+        name = next(iter(found))
+        found[name] = f"{first_line}\n{found[name]}"
+    return found
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as knock:
+        knock.bind(("127.0.0.1", 0))
+        return int(knock.getsockname()[1])

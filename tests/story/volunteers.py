@@ -1,0 +1,202 @@
+"""Volunteers for stories: our own client, and BOINC's, unmodified, as Debian has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from project.children import Children, wait_until
+from tests.story.project import ROOT, Project, free_port
+
+PASSWORD = "a long password"
+
+CC_CONFIG = """\
+<cc_config>
+  <log_flags><sched_op_debug>1</sched_op_debug><work_fetch_debug>0</work_fetch_debug></log_flags>
+  <options>
+    <no_info_fetch>1</no_info_fetch>
+    <dont_contact_ref_site>1</dont_contact_ref_site>
+    <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
+    <no_gpus>1</no_gpus>
+    <allow_multiple_clients>1</allow_multiple_clients>
+    <report_results_immediately>1</report_results_immediately>
+    <ncpus>2</ncpus>
+  </options>
+</cc_config>
+"""
+PREFERENCES = """\
+<global_preferences>
+  <run_on_batteries>1</run_on_batteries>
+  <run_if_user_active>1</run_if_user_active>
+  <suspend_cpu_usage>0</suspend_cpu_usage>
+  <max_ncpus_pct>100</max_ncpus_pct>
+  <work_buf_min_days>0.002</work_buf_min_days>
+  <work_buf_additional_days>0</work_buf_additional_days>
+  <disk_min_free_gb>0.1</disk_min_free_gb>
+</global_preferences>
+"""
+
+
+class StockClient:
+    """An unmodified BOINC client (PROTOCOL 12.1), driven by boinccmd as a person would."""
+
+    def __init__(self, project: Project, name: str) -> None:
+        self.project, self.name = project, name
+        self.folder = project.folder / "clients" / name
+        self.folder.mkdir(parents=True)
+        self.port = free_port()
+        self.children = Children()
+        self.email = f"{name}@example.org"
+        (self.folder / "cc_config.xml").write_text(CC_CONFIG)
+        (self.folder / "global_prefs_override.xml").write_text(PREFERENCES)
+
+    def start(self) -> None:
+        """Start the client; returns when boinccmd reaches it."""
+        boinc = shutil.which("boinc")
+        assert boinc, "There is no stock BOINC client here. Hint: apt install boinc-client."
+        words = ["--dir", self.folder, "--gui_rpc_port", self.port, "--allow_multiple_clients"]
+        with (self.folder / "client.log").open("ab") as output:
+            self.children.start("boinc", [boinc, *map(str, words)], output=output)
+        assert wait_until(self._answers, within=30, look_again=0.2), self.log()
+
+    def command(self, *words: str) -> str:
+        """Run boinccmd on this client; returns what it said."""
+        done = self._boinccmd(*words)
+        assert done.returncode == 0, done.stdout + done.stderr + self.log()
+        return done.stdout + done.stderr
+
+    def attach(self) -> None:
+        """Create an account from the client, look it up again, attach with what it says."""
+        url = self.project.url
+        created = self.command("--create_account", url, self.email, PASSWORD, self.name)
+        found = self.command("--lookup_account", url, self.email, PASSWORD)
+        [key] = re.findall(r"account key: (\w+)", found)
+        assert key in created
+        self.attach_with(key)
+
+    def attach_with(self, key: str) -> None:
+        """Attach with an account key."""
+        self.command("--project_attach", self.project.url, key)
+
+    def update(self) -> None:
+        """Contact the project now, whatever waits the client has put upon itself (traps 18, 19)."""
+        self._boinccmd("--project", self.project.url, "update")
+
+    def messages(self) -> str:
+        """The client's event log."""
+        return self.command("--get_messages")
+
+    def notices(self) -> str:
+        """What the client shows prominently."""
+        return self.command("--get_notices")
+
+    def tasks(self) -> str:
+        """The results that the client has."""
+        return self.command("--get_tasks")
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut; the programs that it runs go on by themselves."""
+        self.children.kill("boinc")
+
+    def close(self) -> None:
+        """Stop the client, and what it left running in its folder."""
+        if "boinc" in self.children.started:
+            self.children.stop("boinc", within=15)
+        end_programs_in(self.folder)
+
+    def log(self) -> str:
+        """The end of what the client has said."""
+        path = self.folder / "client.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
+
+    def _answers(self) -> bool:
+        assert self.children.ended() is None, self.log()
+        return self._boinccmd("--client_version").returncode == 0
+
+    def _boinccmd(self, *words: str) -> subprocess.CompletedProcess[str]:
+        with suppress(FileNotFoundError):
+            password = (self.folder / "gui_rpc_auth.cfg").read_text().strip()
+            where = ["--host", f"localhost:{self.port}", "--passwd", password]
+            return subprocess.run(
+                ["boinccmd", *where, *words],  # noqa: S607 - Debian's
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        return subprocess.CompletedProcess(words, 1, "", "the client is not ready")
+
+
+class OurClient:
+    """The client that comes with the project."""
+
+    def __init__(self, project: Project, name: str, *, falsifies: bool = False) -> None:
+        self.project, self.name = project, name
+        self.folder = project.folder / "clients" / name
+        self.folder.mkdir(parents=True)
+        self.environment = {"VOLUNTEER_FALSIFY": "1"} if falsifies else {}
+        self.children = Children()
+
+    def attach(self) -> str:
+        """Create an account and attach to it."""
+        who = ["--create", "--name", self.name, "--email", f"{self.name}@example.org"]
+        return self.command("attach", self.project.url, *who, "--password", PASSWORD)
+
+    def command(self, *words: str) -> str:
+        """Run a command of the client to its end; returns what it said."""
+        done = subprocess.run(
+            [sys.executable, ROOT / "client", "--dir", self.folder, *words],
+            env=os.environ | self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=90,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def start(self, *, slots: int = 2, buffer: float = 1.0) -> None:
+        """Start computing."""
+        waits = ["--poll", "0.5", "--backoff-scale", "0.01"]
+        words = ["run", "--slots", slots, "--buffer", buffer, *waits]
+        with (self.folder / "client.log").open("ab") as output:
+            command = [sys.executable, ROOT / "client", "--dir", self.folder, *map(str, words)]
+            self.children.start("client", command, environment=self.environment, output=output)
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut."""
+        self.children.kill("client")
+
+    def stop(self) -> int:
+        """Stop computing; returns the exit code."""
+        return self.children.stop("client", within=15)
+
+    def close(self) -> None:
+        """Stop the client, and what it left running in its folder."""
+        self.children.stop_all()
+        end_programs_in(self.folder)
+
+    def log(self) -> str:
+        """What the client has said."""
+        path = self.folder / "client.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
+
+
+def end_programs_in(folder: Path) -> None:
+    """Kill the science programs of a client that cannot do it any more: they run in its slots."""
+    slots = folder / "slots"
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal():
+            continue
+        with suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(slots):
+                os.kill(int(process.name), signal.SIGKILL)
