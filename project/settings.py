@@ -1,4 +1,4 @@
-"""Every Django setting, read once from the environment; `project/env.py` refuses nonsense."""
+"""Every Django setting, read once from the environment, which `env.py` judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test stands on: noon, folders of its own, the guard triggers, the network cut off."""
+"""What every test stands on: noon, folders of its own, the guard, no network."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL engine, which finds or starts the embedded server when first needed."""
+"""Django's PostgreSQL engine, which starts the embedded server when first needed."""

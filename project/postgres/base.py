@@ -1,4 +1,4 @@
-"""The engine itself: Django's own, with a server behind it and a sentence for what fails."""
+"""The engine itself: Django's own, with a server behind it that it can start."""
 
 from __future__ import annotations
 

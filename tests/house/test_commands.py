@@ -1,0 +1,53 @@
+"""Commands: each has help that fits a screen, and what the docs name exists."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from tests.house.tracked import ROOMS, read, tracked
+
+OURS = sorted(name for name, app in get_commands().items() if str(app) in ROOMS)
+LINES_OF_A_SCREEN = 48
+
+
+def targets() -> set[str]:
+    phony = re.search(r"^\.PHONY:(.*)$", read("Makefile"), re.MULTILINE)
+    assert phony
+    return set(phony[1].split())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_commands_help_is_a_sentence_and_fits_a_screen(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    command = load_command_class(str(get_commands()[name]), name)
+    parser = command.create_parser("manage.py", name)
+    said = str(parser.description)
+    assert said[:1].isupper()
+    assert said.rstrip().endswith(".")
+    assert len(parser.format_help().splitlines()) <= LINES_OF_A_SCREEN
+
+
+def test_every_daemon_has_a_command_of_its_name():
+    from daemons.registry import DAEMONS
+
+    assert {daemon.name for daemon in DAEMONS} <= set(OURS)
+
+
+def test_make_alone_lists_every_target():
+    described = set(re.findall(r"^([a-z-]+):.*## \S", read("Makefile"), re.MULTILINE))
+    assert described == targets()
+
+
+@pytest.mark.parametrize("page", [name for name in tracked() if name.endswith(".md")])
+def test_every_command_that_a_page_names_exists(page):
+    text = read(page)
+    if page.startswith("tests/golden/"):
+        pytest.skip("names the commands of others")
+    # A command stands at the start of a line, after a prompt, or in back quotes.
+    made = set(re.findall(r"(?:^|`|\$ |&& )make ([a-z][a-z-]*)", text, re.MULTILINE))
+    managed = set(re.findall(r"manage\.py ([a-z][a-z_]*)", text))
+    assert made <= targets()
+    assert managed <= set(get_commands()) | {"help"}

@@ -1,0 +1,204 @@
+"""The embedded PostgreSQL: started once, found again, private, mended after a crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
+from tests.house.tracked import ROOT
+
+
+def manage(var, *words, **environment):
+    """Run one command in a process of its own."""
+    surroundings = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    return subprocess.run(
+        [sys.executable, "manage.py", "embedded_postgres", *words],
+        cwd=ROOT,
+        env=surroundings | {"VAR_DIR": str(var)} | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def ask(server, statement):
+    with psycopg.connect(**server.conninfo(), autocommit=True) as connection:
+        cursor = connection.execute(statement)
+        return cursor.fetchone() if cursor.description else None
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    """A folder that only we may enter, as `mktemp -d` makes."""
+    folder = tmp_path_factory.mktemp("private")
+    folder.chmod(0o700)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def at_once(private):
+    """What four processes said that asked for the server at the same moment."""
+    with ThreadPoolExecutor(4) as threads:
+        said = list(threads.map(lambda _: manage(private / "var", "start"), range(4)))
+    log = EmbeddedPostgres(private / "var").log.read_text()
+    yield said, log.count("starting PostgreSQL 18")
+    EmbeddedPostgres(private / "var").stop()
+
+
+@pytest.fixture
+def server(private, at_once):
+    """The server, running at the start of each test."""
+    server = EmbeddedPostgres(private / "var")
+    server.ensure_running()
+    return server
+
+
+def test_of_several_processes_at_once_one_starts_it_and_all_find_it(at_once):
+    said, starts = at_once
+    assert [done.returncode for done in said] == [0] * 4, said
+    assert len({done.stdout for done in said}) == 1
+    assert starts == 1
+
+
+def test_it_runs_on_when_the_command_that_started_it_has_ended(server):
+    found = server.running()
+    assert found
+    assert os.getsid(found.pid) != os.getsid(0)
+
+
+def test_it_never_runs_as_root_and_opens_no_folder_to_others(server, private):
+    found = server.running()
+    assert found
+    assert Path(f"/proc/{found.pid}").stat().st_uid != 0
+    assert mode(private) == 0o700
+    assert mode(server.data) == 0o700
+    assert mode(server.sockets) == 0o700
+    assert private.stat().st_uid == server.var.stat().st_uid == os.geteuid()
+
+
+def test_it_listens_on_its_socket_only_and_commits_for_good(server):
+    assert ask(server, "SHOW listen_addresses") == ("",)
+    assert ask(server, "SHOW synchronous_commit") == ("on",)
+    assert ask(server, "SELECT current_database()") == ("manyhands",)
+    assert ask(server, "SHOW timezone") == ("UTC",)
+
+
+def test_a_killed_server_is_started_again_with_all_that_was_committed(server):
+    ask(server, "CREATE TABLE IF NOT EXISTS kept (word text)")
+    ask(server, "INSERT INTO kept VALUES ('committed')")
+    killed = server.running()
+    assert killed
+    os.kill(killed.pid, signal.SIGKILL)
+    while killed.alive:
+        time.sleep(0.01)
+    found = server.ensure_running()
+    assert found.pid != killed.pid
+    assert ask(server, "SELECT word FROM kept") == ("committed",)
+
+
+def test_what_a_stopped_servers_number_has_become_does_not_keep_it_from_starting(server):
+    assert server.stop()
+    left = server.data / "postmaster.pid"
+    left.write_text(f"{os.getpid()}\n{server.data}\n1\n5432\n{server.sockets}\n\n0 0\nready   \n")
+    assert server.running() is None
+    assert server.ensure_running().pid != os.getpid()
+
+
+def test_a_second_start_takes_a_moment(server):
+    assert server.stop()
+    began = time.monotonic()
+    server.ensure_running()
+    assert time.monotonic() - began < 5
+
+
+def test_stop_and_status_say_how_it_is(server):
+    assert "PostgreSQL runs as process" in manage(server.var, "status").stdout
+    assert manage(server.var, "stop").stdout == "PostgreSQL is stopped.\n"
+    assert manage(server.var, "stop").stdout == "PostgreSQL was not running.\n"
+    status = manage(server.var, "status")
+    assert status.returncode == 3
+    assert "PostgreSQL is not running." in status.stderr
+
+
+def test_psql_is_given_the_words_after_two_dashes(server):
+    done = manage(server.var, "psql", "--", "-Atc", "SELECT 6 * 7")
+    assert (done.returncode, done.stdout) == (0, "42\n")
+
+
+def test_with_a_database_url_the_command_says_that_it_is_not_in_use(tmp_path):
+    done = manage(tmp_path, "stop", DATABASE_URL="postgresql://ada@/x?host=/nowhere")
+    assert done.returncode == 1
+    assert "DATABASE_URL is set, so the embedded PostgreSQL is not in use." in done.stderr
+
+
+def test_a_command_that_needs_the_database_starts_it_by_itself(server):
+    assert server.stop()
+    done = subprocess.run(
+        [sys.executable, "manage.py", "showmigrations", "--plan"],
+        cwd=ROOT,
+        env={n: v for n, v in os.environ.items() if n != "DATABASE_URL"}
+        | {"VAR_DIR": str(server.var)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert server.running()
+
+
+def test_in_a_deep_folder_its_socket_has_a_short_private_path(tmp_path):
+    deep = EmbeddedPostgres(tmp_path / ("deep-" * 20) / ("deeper-" * 15) / 'it\'s, a "var" $(x)')
+    assert len(os.fsencode(deep.socket)) < 100
+    assert deep.sockets.parent == Path("/tmp")
+    try:
+        deep.ensure_running()
+        assert ask(deep, "SELECT 1") == (1,)
+        assert mode(deep.sockets) == 0o700
+    finally:
+        deep.stop()
+        if deep.sockets.is_dir():
+            deep.sockets.rmdir()
+
+
+@pytest.mark.parametrize("trap", ["link", "open folder"])
+def test_a_socket_folder_laid_in_wait_is_refused(tmp_path, trap):
+    server = EmbeddedPostgres(tmp_path)
+    if trap == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        server.sockets.symlink_to(tmp_path / "elsewhere")
+    else:
+        server.sockets.mkdir()
+        server.sockets.chmod(0o777)
+    with pytest.raises(EmbeddedPostgresError, match="is not a private folder of user"):
+        server.ensure_running()
+    assert server.running() is None
+
+
+def test_data_of_another_version_is_refused_in_a_sentence(tmp_path):
+    server = EmbeddedPostgres(tmp_path)
+    server.data.mkdir(mode=0o700)
+    (server.data / "PG_VERSION").write_text("15\n")
+    with pytest.raises(EmbeddedPostgresError, match="was made by PostgreSQL 15"):
+        server.ensure_running()
+
+
+def test_without_setpriv_root_is_told_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EmbeddedPostgresError, match=r"there is no setpriv.*\n.*DATABASE_URL"):
+        EmbeddedPostgres(tmp_path / "var").ensure_running()

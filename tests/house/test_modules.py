@@ -1,0 +1,54 @@
+"""Modules: what their first line says and what they may be called."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import PurePath
+
+import pytest
+
+from tests.house.tracked import modules, read
+
+#: Names that say nothing, and *job*, which belongs to nobody.
+BANNED = {
+    "util",
+    "utils",
+    "helper",
+    "helpers",
+    "common",
+    "misc",
+    "manager",
+    "managers",
+    "base_utils",
+}
+BANNED_WORDS = {"job", "jobs"}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_modules_first_line_is_one_sentence_of_at_most_80_characters(module):
+    source = read(module)
+    if not source.strip():
+        pytest.skip("an empty module says nothing")
+    docstring = ast.get_docstring(ast.parse(source))
+    assert docstring, f"{module} does not say what it is"
+    first = docstring.splitlines()[0]
+    assert first.endswith((".", "?", "!")), f"{module}: {first!r} does not end with a full stop"
+    assert len(first) <= 80, f"{module}: {first!r} has {len(first)} characters"
+
+
+def test_no_module_has_a_name_that_says_nothing():
+    named = {module: PurePath(module).stem.strip("_") for module in modules()}
+    wrong = [
+        m for m, stem in named.items() if stem in BANNED or BANNED_WORDS & set(stem.split("_"))
+    ]
+    assert wrong == []
+
+
+def test_no_function_is_called_handle_something_but_djangos_own():
+    wrong = [
+        f"{module}: {node.name}"
+        for module in modules()
+        for node in ast.walk(ast.parse(read(module)))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(("handle_", "process_"))
+    ]
+    assert wrong == []

@@ -1,0 +1,78 @@
+"""The tree: nothing of the machine it was written on, nothing that was not written here."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.house.tracked import ROOT, read, tracked
+
+#: Where a requirement came from, or where a person's files are, is nobody else's business.
+STRANGE = re.compile(
+    r"/work/(?:main|shared|notes)|/home/(?!boinc|user|you)\w+/|/root/\w|/opt/pypi"
+    r"|--(?:extra-)?index-url|--trusted-host|--find-links|files\.pythonhosted"
+)
+TEXT = (".py", ".md", ".txt", ".in", ".toml", ".sql", ".html", ".css", ".js", ".yaml", ".yml", "")
+
+
+def texts() -> list[str]:
+    here = "tests/house/test_tree.py"
+    return [
+        name
+        for name in tracked()
+        if name != here
+        and not name.startswith("tests/golden/")
+        and name.endswith(TEXT)
+        and (name in {"Makefile", ".ci/run"} or "." in name.rpartition("/")[2])
+    ]
+
+
+@pytest.mark.parametrize("name", texts())
+def test_a_file_names_no_path_or_registry_of_the_machine_it_was_written_on(name):
+    try:
+        text = read(name)
+    except UnicodeDecodeError:
+        pytest.skip("not a text")
+    assert STRANGE.findall(text) == []
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_requirement_is_pinned_has_a_hash_and_comes_as_a_wheel(name):
+    text = read(name)
+    assert text.startswith("--only-binary :all:\n")
+    blocks = re.findall(r"^[a-z0-9].*?(?=^[a-z0-9]|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 10
+    for block in blocks:
+        assert re.match(r"[a-z0-9._-]+==\S+ \\\n", block), block.splitlines()[0]
+        assert "--hash=sha256:" in block, block.splitlines()[0]
+
+
+def test_both_files_of_requirements_agree():
+    def pins(name):
+        return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", read(name), re.MULTILINE))
+
+    run, dev = pins("requirements.txt"), pins("requirements-dev.txt")
+    assert {n: v for n, v in dev.items() if n in run and run[n] != v} == {}
+
+
+def test_what_the_client_needs_is_installed_with_the_server():
+    declared = re.search(
+        r"^dependencies = \[(.*?)\]", read("client/pyproject.toml"), re.MULTILINE | re.DOTALL
+    )
+    assert declared
+    names = re.findall(r'"([a-z0-9-]+)', declared[1])
+    pinned = read("requirements.txt")
+    assert [name for name in names if f"\n{name}==" not in pinned] == []
+
+
+def test_what_a_run_makes_is_not_tracked():
+    made = ("var/", ".venv/")
+    assert [name for name in tracked() if name.startswith(made) or name.endswith(".pyc")] == []
+
+
+def test_the_licence_is_apaches_whole():
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text

@@ -1,0 +1,162 @@
+"""Environment readers: what they take, and the sentence with which they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from project import env, keys
+
+NAME = "MANYHANDS_TEST"
+
+
+@pytest.fixture
+def given(monkeypatch):
+    def set_value(value):
+        monkeypatch.setenv(NAME, value)
+
+    return set_value
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+def test_blank_means_the_default(given, blank):
+    given(blank)
+    assert env.text(NAME, "default") == "default"
+    assert env.boolean(NAME, default=True) is True
+    assert env.integer(NAME, 7) == 7
+    assert env.words(NAME, ["a"]) == ["a"]
+    assert env.database_url(NAME) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("1", True), ("True", True), ("YES", True), ("off", False), ("0", False), ("no", False)],
+)
+def test_a_switch_is_read_in_its_usual_spellings(given, said, meant):
+    given(said)
+    assert env.boolean(NAME, default=not meant) is meant
+
+
+@pytest.mark.parametrize("said", ["maybe", "2", "tru", "enabled!"])
+def test_any_other_switch_is_refused(given, said):
+    given(said)
+    with pytest.raises(env.BadSetting, match=rf"{NAME}='{said}' cannot be used: expected true"):
+        env.boolean(NAME, default=False)
+
+
+@pytest.mark.parametrize("said", ["x", "1.5", "-1", "11", "1e3", "9" * 30, "٣"])
+def test_a_number_out_of_bounds_or_no_number_is_refused(given, said):
+    given(said)
+    with pytest.raises(env.BadSetting, match="a whole number from 0 to 10"):
+        env.integer(NAME, 1, at_least=0, at_most=10)
+
+
+def test_a_word_that_is_not_offered_is_refused_with_those_that_are(given):
+    given("yaml")
+    with pytest.raises(
+        env.BadSetting, match=f"{NAME}='yaml' cannot be used: expected json or text"
+    ):
+        env.choice(NAME, "text", among={"text", "json"})
+
+
+@pytest.mark.parametrize("said", ["http://a.b", "http://a.b/", "http://a.b///"])
+def test_a_web_address_ends_with_one_slash(given, said):
+    given(said)
+    assert env.web_url(NAME, "") == "http://a.b/"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "a.b",
+        "ftp://a.b/",
+        "http://",
+        "http:///x",
+        "http://a.b:port/",
+        "http://a.b:99999/",
+        "http://[::1/",
+        "http://a.b/?q=1",
+        "http://a.b/#f",
+        "http://a b/",
+        'http://a.b/"><x',
+    ],
+)
+def test_what_is_no_web_address_is_refused(given, said):
+    given(said)
+    with pytest.raises(env.BadSetting, match="expected an address such as http"):
+        env.web_url(NAME, "")
+
+
+def test_a_file_is_no_folder(given, tmp_path):
+    (tmp_path / "file").touch()
+    given(str(tmp_path / "file"))
+    with pytest.raises(env.BadSetting, match="expected a folder, and this is a file"):
+        env.folder(NAME, tmp_path)
+
+
+def test_a_database_address_is_read_with_its_escapes_and_options(given):
+    given("postgresql://a%40b:p%2Fw%3A@db.example:5433/many%20hands?sslmode=require")
+    assert env.database_url(NAME) == {
+        "USER": "a@b",
+        "PASSWORD": "p/w:",
+        "HOST": "db.example",
+        "PORT": "5433",
+        "NAME": "many hands",
+        "OPTIONS": {"sslmode": "require"},
+    }
+
+
+def test_a_database_address_may_lead_to_a_socket(given):
+    given("postgres://ada@/manyhands?host=/run/postgresql&connect_timeout=3")
+    assert env.database_url(NAME) == {
+        "USER": "ada",
+        "HOST": "/run/postgresql",
+        "NAME": "manyhands",
+        "OPTIONS": {"connect_timeout": "3"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "because"),
+    [
+        ("mysql://u:secret@h/x", "expected an address such as postgresql://"),
+        ("host=h dbname=x password=secret", "expected an address such as postgresql://"),
+        ("postgresql://u:secret@h", "expected the name of a database"),
+        ("postgresql://u:secret@h/x?colour=red", "colour"),
+    ],
+)
+def test_a_database_address_is_refused_without_telling_its_password(given, said, because):
+    given(said)
+    with pytest.raises(env.BadSetting) as refusal:
+        env.database_url(NAME)
+    assert because in str(refusal.value)
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("said", ["redis", "http://broker/", "localhost:6379"])
+def test_what_is_no_broker_is_refused(given, said):
+    given(said)
+    with pytest.raises(env.BadSetting, match="redis://host:6379/0 or amqp://host//"):
+        env.broker_url(NAME, "")
+
+
+def test_a_secret_key_is_made_once_for_its_owner_only(tmp_path):
+    folder = tmp_path / "var" / "keys"
+    made = keys.secret_key(folder)
+    assert len(made) >= 50
+    assert keys.secret_key(folder) == made
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "secret_key").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in folder.iterdir()] == ["secret_key"]
+
+
+def test_many_at_once_agree_on_one_secret_key(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(16) as threads:
+        made = set(threads.map(lambda _: keys.secret_key(tmp_path / "keys"), range(64)))
+    assert len(made) == 1
+
+
+def test_an_empty_secret_key_is_nobodys_and_is_made_anew(tmp_path):
+    (tmp_path / "secret_key").touch()
+    assert len(keys.secret_key(tmp_path)) >= 50
