@@ -1,0 +1,66 @@
+"""Merges two rows of one computer, of which a re-attached client left the old one behind."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import Sum
+
+from scheduler.models import CreditEntry, Host, HostAppVersion, Result
+
+
+class CannotMerge(ValueError):
+    """Two hosts cannot be one. Hint: merge two different hosts of one account, neither merged."""
+
+
+def merge(*, kept_id: int, merged_id: int) -> Host:
+    """Make one host of two; results and credit move to the kept one, which is returned.
+
+    The merged row stays and points to the kept one, so that a client that still calls itself by
+    the old id is told the new one (PROTOCOL 2.5).  Raises `CannotMerge`.
+    """
+    with transaction.atomic():
+        # After results come hosts, in ascending order: the lock order of every writer.
+        Result.objects.filter(host_id=merged_id).update(host_id=kept_id)
+        found = {
+            host.pk: host
+            for host in Host.objects.select_for_update(no_key=True)
+            .filter(pk__in=(kept_id, merged_id))
+            .order_by("pk")
+        }
+        _refuse_strangers(kept_id, merged_id, found)
+        kept, merged = found[kept_id], found[merged_id]
+        CreditEntry.objects.filter(host_id=merged_id).update(host_id=kept_id)
+        # What was learned of the versions on the merged host is learned anew: two averages of
+        # different counts are not worth their arithmetic.
+        HostAppVersion.objects.filter(host_id=merged_id).delete()
+        kept.total_credit = (
+            CreditEntry.objects.filter(host_id=kept_id).aggregate(sum=Sum("amount"))["sum"] or 0
+        )
+        kept.expavg_credit += merged.expavg_credit
+        kept.created_at = min(kept.created_at, merged.created_at)
+        kept.save(update_fields=["total_credit", "expavg_credit", "created_at"])
+        Host.objects.filter(merged_into_id=merged_id).update(merged_into_id=kept_id)
+        merged.merged_into = kept
+        merged.total_credit, merged.expavg_credit = 0, 0
+        merged.save(update_fields=["merged_into", "total_credit", "expavg_credit"])
+    return kept
+
+
+def _refuse_strangers(kept_id: int, merged_id: int, found: dict[int, Host]) -> None:
+    if kept_id == merged_id:
+        msg = f"Host {kept_id} cannot be merged into itself. Hint: name two hosts."
+        raise CannotMerge(msg)
+    if missing := {kept_id, merged_id} - set(found):
+        msg = f"There is no host {min(missing)}. Hint: look hosts up in the admin."
+        raise CannotMerge(msg)
+    kept, merged = found[kept_id], found[merged_id]
+    if kept.account_id != merged.account_id:
+        msg = (
+            f"Host {kept_id} belongs to account {kept.account_id}, host {merged_id} to account "
+            f"{merged.account_id}. Hint: merge hosts of one account."
+        )
+        raise CannotMerge(msg)
+    for host in (kept, merged):
+        if host.merged_into_id is not None:
+            msg = f"Host {host.pk} is merged into host {host.merged_into_id} already."
+            raise CannotMerge(msg)

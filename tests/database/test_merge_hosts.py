@@ -1,0 +1,91 @@
+"""Two rows of one computer become one, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from scheduler.models import CreditEntry, Host, Result
+from scheduler.operations import merge_hosts
+from tests.scripted_client import ScriptedClient, a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pair() -> tuple[ScriptedClient, ScriptedClient]:
+    old, new = a_client(name="old"), a_client(name="new")
+    old.ask()
+    new.ask()
+    return old, new
+
+
+def pay(host_id: int, amount: str, result_id: int) -> None:
+    host = Host.objects.get(pk=host_id)
+    CreditEntry.objects.create(
+        result_id=result_id,
+        rule="validated",
+        account_id=host.account_id,
+        host=host,
+        app=an_app(version_num=100 + result_id),
+        amount=Decimal(amount),
+        granted_at=timezone.now(),
+    )
+    Host.objects.filter(pk=host_id).update(total_credit=Decimal(amount))
+
+
+def test_results_and_credit_move_to_the_kept_host(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    workunits(an_app(), 1)
+    assert old.ask_for_work() == ["upper_0_0"]
+    pay(old.hostid, "2.5", 1)
+    pay(new.hostid, "1.5", 2)
+    kept = merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    assert kept.total_credit == Decimal(4)
+    assert Host.objects.get(pk=old.hostid).total_credit == 0
+    assert Result.objects.get().host_id == new.hostid
+
+
+def test_the_merged_hosts_client_goes_on_under_the_new_id(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    workunits(an_app(), 1)
+    old.ask_for_work()
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    old.rpc_seqno = 50
+    reply = old.report("upper_0_0")
+    assert reply.hostid == new.hostid
+    assert Result.objects.get().outcome == 1
+
+
+def test_hosts_merged_into_the_merged_one_point_to_the_kept_one(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    newest = a_client(name="newest")
+    newest.ask()
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    merge_hosts.merge(kept_id=newest.hostid, merged_id=new.hostid)
+    assert Host.objects.get(pk=old.hostid).merged_into_id == newest.hostid
+
+
+def test_hosts_that_cannot_be_one_are_refused(pair: tuple[ScriptedClient, ScriptedClient]) -> None:
+    old, new = pair
+    stranger = a_client(email="bob@example.org")
+    stranger.ask()
+    for kept, merged, said in (
+        (old.hostid, old.hostid, "itself"),
+        (old.hostid, 10**9, "no host 1000000000"),
+        (old.hostid, stranger.hostid, "Hint: merge hosts of one account"),
+    ):
+        with pytest.raises(merge_hosts.CannotMerge, match=said):
+            merge_hosts.merge(kept_id=kept, merged_id=merged)
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    with pytest.raises(merge_hosts.CannotMerge, match="already"):
+        merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
