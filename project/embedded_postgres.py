@@ -146,6 +146,10 @@ class EmbeddedPostgres:
         """The socket itself."""
         return self.sockets / f".s.PGSQL.{PORT}"
 
+    @property
+    def _socket_lock(self) -> Path:
+        return self.socket.with_name(f"{self.socket.name}.lock")
+
     def postmaster(self) -> Postmaster | None:
         """Read postmaster.pid; None when there is none, or only half of one."""
         try:
@@ -198,6 +202,8 @@ class EmbeddedPostgres:
     # Starting, with the lock held
 
     def _start(self) -> Postmaster:
+        if found := self._await_other():
+            return found
         owner = self._owner()
         prefix = _as_owner(owner)
         if not self.data.exists():
@@ -205,7 +211,7 @@ class EmbeddedPostgres:
         self._check_version()
         self._prepare_sockets(owner)
         self._write_settings(owner)
-        self._forget_stale_pid()
+        self._forget_the_dead()
         started = self._launch(prefix)
         self._create_database()
         return started
@@ -280,15 +286,23 @@ class EmbeddedPostgres:
         _give(draft, owner)
         draft.replace(self.data / "manyhands.conf")
 
-    def _forget_stale_pid(self) -> None:
-        """Remove postmaster.pid if its number now belongs to a stranger.
+    def _await_other(self) -> Postmaster | None:
+        """Wait for a server that is there but not ready: it recovers, or it shuts down."""
+        found = self.postmaster()
+        if found and found.alive and found.serves(self.data):
+            return self._await_start(found, time.monotonic() + START_WITHIN)
+        return None
 
-        PostgreSQL would take any living process of its own user for a server, as is common after
-        a container's restart. Its shared memory still guards the data against a living one.
+    def _forget_the_dead(self) -> None:
+        """Remove what a killed server left, if its number is now a stranger's or a zombie's.
+
+        PostgreSQL would take any such process of its own user for a server, as is common after a
+        container's restart. Its shared memory still guards the data against a living one.
         """
         found = self.postmaster()
-        if found and not (found.alive and found.serves(self.data)):
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
+        if found is None or not (found.alive and found.serves(self.data)):
+            for left in (self.data / "postmaster.pid", self.socket, self._socket_lock):
+                left.unlink(missing_ok=True)
 
     def _launch(self, prefix: list[str]) -> Postmaster:
         """Start the server, and again while remains of a killed one hold its shared memory."""
