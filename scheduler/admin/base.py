@@ -1,0 +1,231 @@
+"""What all pages of the administration share: they are read, and stay quick on huge tables.
+
+Two rules.  A page never counts a whole table, and never sorts by what has no index.  A form saves
+only the columns that were changed in it: daemons move the others meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.db import models
+from django.db.models import Model, Q, QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+if TYPE_CHECKING:
+    Base = admin.ModelAdmin[Any]
+    InlineBase = admin.TabularInline[Any, Any]
+    Pages = Paginator[Any]
+else:
+    Base, InlineBase, Pages = admin.ModelAdmin, admin.TabularInline, Paginator
+
+#: As many rows are counted and paged through; beyond them, search.
+LIST_AT_MOST = 10_000
+_BIGINT_MAX = 2**63 - 1
+
+
+class BoundedPaginator(Pages):
+    """Counts `LIST_AT_MOST` rows at the most, for counting millions takes seconds."""
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows can be paged through; `LIST_AT_MOST` may mean more."""
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
+        return rows.order_by()[:LIST_AT_MOST].count()
+
+
+class StaffAdmin(Base):
+    """A table whose rows are added and changed by hand, but not deleted."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    list_max_show_all = 500
+    ordering: ClassVar[tuple[str, ...]] = ("-id",)
+    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
+    sortable_by = ()
+    #: Integer columns in which a search for a number looks first.
+    search_numbers: tuple[str, ...] = ("id",)
+    #: Text columns with an index, in which a search looks for the whole word first.
+    search_names: tuple[str, ...] = ()
+    #: False where no text column has an index: then `search_fields` only makes the box appear.
+    searches_texts = True
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find what is called exactly so, by an index; only if there is nothing, read the texts."""
+        term = search_term.strip().removeprefix("#")
+        if not term:
+            return queryset, False
+        exactly = Q(pk__in=[])
+        for column in self.search_names:
+            exactly |= Q(**{column: term})
+        for column in self.search_numbers if is_bigint(term) else ():
+            exactly |= Q(**{column: int(term)})
+        found = queryset.filter(exactly)
+        if not self.searches_texts or found.exists():
+            return found, False
+        return super().get_search_results(request, queryset, search_term)
+
+    def has_delete_permission(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        obj: Model | None = None,  # noqa: ARG002
+    ) -> bool:
+        """Refuse: rows are deprecated, denied or purged, never deleted under a running project."""
+        return False
+
+    def save_model(
+        self,
+        request: HttpRequest,
+        obj: Any,  # noqa: ANN401
+        form: ModelForm[Any],
+        change: bool,  # noqa: FBT001
+    ) -> None:
+        """Save the changed columns and no other; a new row gets its time of birth."""
+        if change:
+            columns = {field.name for field in obj._meta.concrete_fields}  # noqa: SLF001
+            obj.save(update_fields=[name for name in form.changed_data if name in columns])
+            return
+        if hasattr(obj, "created_at") and obj.created_at is None:
+            obj.created_at = timezone.now()
+        super().save_model(request, obj, form, change)
+
+
+class RecordAdmin(StaffAdmin):
+    """A table that programs write: staff reads it."""
+
+    actions_selection_counter = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+        """Refuse: programs add these rows."""
+        return False
+
+    def has_change_permission(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        obj: Model | None = None,  # noqa: ARG002
+    ) -> bool:
+        """Refuse: programs change these rows."""
+        return False
+
+
+class RecordInline(InlineBase):
+    """Rows of a part, shown on the page of the whole."""
+
+    extra = 0
+    can_delete = False
+    show_change_link = True
+
+    def has_add_permission(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        obj: Model | None = None,  # noqa: ARG002
+    ) -> bool:
+        """Refuse: programs add these rows."""
+        return False
+
+    def has_change_permission(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        obj: Model | None = None,  # noqa: ARG002
+    ) -> bool:
+        """Refuse: programs change these rows."""
+        return False
+
+
+# How values are said
+
+
+def is_bigint(term: str) -> bool:
+    """Whether a search term is a number that a column of ids can hold.
+
+    >>> is_bigint("42"), is_bigint("9" * 30)
+    (True, False)
+    """
+    return term.isascii() and term.isdigit() and int(term[:30]) <= _BIGINT_MAX
+
+
+#: Which states are good news, which bad; the others are neither.
+_GOOD = {"OVER/SUCCESS", "VALID", "CANONICAL", "DONE", "RELEASED"}
+_BAD = {
+    "OVER/CLIENT_ERROR",
+    "OVER/VALIDATE_ERROR",
+    "OVER/COULDNT_SEND",
+    "INVALID",
+    "FAILED",
+    "ERROR",
+}
+_UNEASY = {"OVER/NO_REPLY", "OVER/CLIENT_DETACHED", "INCONCLUSIVE", "TOO_LATE", "HELD"}
+
+
+def tone(label: str) -> str:
+    """Say whether a state is good, bad, uneasy or plain news."""
+    if label in _GOOD:
+        return "good"
+    if label in _BAD:
+        return "bad"
+    return "uneasy" if label in _UNEASY else "plain"
+
+
+def badge(label: str) -> SafeString:
+    """Show a state as a word with its colour."""
+    return format_html('<span class="state state-{}">{}</span>', tone(label), label)
+
+
+def link_to(row: Model | None, text: str = "") -> SafeString | str:
+    """Link to a row's page."""
+    if row is None:
+        return "–"
+    url = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])  # noqa: SLF001
+    return format_html('<a href="{}">{}</a>', url, text or str(row))
+
+
+def nbytes_label(nbytes: float) -> str:
+    """Say a number of bytes as people read it.
+
+    >>> nbytes_label(1_500_000)
+    '1.4 MiB'
+    """
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:  # noqa: PLR2004
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def duration_label(duration: timedelta) -> str:
+    """Say a duration by its two largest units.
+
+    >>> duration_label(timedelta(days=7, minutes=3))
+    '7 d'
+    >>> duration_label(timedelta(seconds=3700))
+    '1 h 1 min'
+    """
+    seconds = int(duration.total_seconds())
+    if seconds < 1:
+        return "0 s"
+    parts = []
+    for name, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, seconds = divmod(seconds, length)
+        parts.append(f"{count} {name}" if count else "")
+    first = next(i for i, part in enumerate(parts) if part)
+    return " ".join(part for part in parts[first : first + 2] if part)
+
+
+def bits_label(names: Iterable[str | None]) -> str:
+    """Say a set of flags as people read it."""
+    return ", ".join(str(name).lower().replace("_", " ") for name in names) or "–"

@@ -1,0 +1,70 @@
+"""The append-only tables: moves and grants, read and never written here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from scheduler.admin.base import RecordAdmin, badge, is_bigint
+from scheduler.admin.site import staff
+from scheduler.admin.story import describe_move
+from scheduler.models import CreditEntry, LedgerEntry, Workunit
+
+
+@admin.register(LedgerEntry, site=staff)
+class LedgerEntryAdmin(RecordAdmin):
+    """Every move, by workunit: the newest workunit first, for that is the order of its index."""
+
+    list_display = ("at", "workunit_id", "result_id", "axis", "moved", "reason", "actor")
+    list_filter = ("axis", "because", "by")
+    ordering = ("-workunit_id", "-id")
+    search_fields = ("workunit_id",)
+    search_help_text = "Number or name of a workunit"
+    fields = ("at", "workunit_id", "result_id", "axis", "moved", "reason", "actor")
+    readonly_fields = ("moved", "reason", "actor")
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        queryset: QuerySet[Any],
+        search_term: str,
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find the moves of one workunit: the ledger has an index for that and for nothing else."""
+        term = search_term.strip().removeprefix("#")
+        if not term:
+            return queryset, False
+        ids = set(Workunit.objects.filter(name=term).values_list("id", flat=True))
+        if is_bigint(term):
+            ids.add(int(term))
+        return queryset.filter(workunit_id__in=ids), False
+
+    @admin.display(description="from → to")
+    def moved(self, entry: LedgerEntry) -> SafeString:
+        """The states that the move left and reached."""
+        _, source, target, _, _ = describe_move(entry)
+        return badge(source) + SafeString(" → ") + badge(target)
+
+    @admin.display(description="because")
+    def reason(self, entry: LedgerEntry) -> str:
+        """The reason in words."""
+        return describe_move(entry)[3]
+
+    @admin.display(description="by")
+    def actor(self, entry: LedgerEntry) -> str:
+        """Who made the move."""
+        return describe_move(entry)[4]
+
+
+@admin.register(CreditEntry, site=staff)
+class CreditEntryAdmin(RecordAdmin):
+    """Every grant of credit."""
+
+    list_display = ("granted_at", "amount", "account", "host", "app", "result_id", "rule")
+    list_filter = ("app",)
+    list_select_related = ("account", "host", "app")
+    search_fields = ("account__email", "account__name")
+    search_numbers = ("result_id", "account_id", "host_id")

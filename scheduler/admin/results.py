@@ -1,0 +1,165 @@
+"""Results and their output files, as staff sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from scheduler.admin.base import RecordAdmin, RecordInline, badge, link_to, nbytes_label
+from scheduler.admin.site import staff
+from scheduler.admin.story import called, result_possibilities, result_state, timeline
+from scheduler.lifecycle import Axis, ClientState, state_label
+from scheduler.models import Result, ResultFile
+from scheduler.queries.work import explanation_of
+
+
+class OutputsOfResult(RecordInline):
+    """What a result brought."""
+
+    model = ResultFile
+    fields = ("position", "name", "nbytes", "md5", "sha256")
+    ordering = ("position",)
+
+
+@admin.register(Result, site=staff)
+class ResultAdmin(RecordAdmin):
+    """Attempts at workunits: where each is, what came of it, and why."""
+
+    list_display = (
+        "name",
+        "state",
+        "validation",
+        "account",
+        "host",
+        "sent_at",
+        "report_deadline",
+        "received_at",
+        "granted_credit",
+    )
+    list_filter = ("server_state", "outcome", "validate_state", "file_delete_state", "app")
+    list_select_related = ("account", "host")
+    search_fields = ("name__startswith",)
+    search_names = ("name",)
+    search_help_text = "Beginning of a result's name, or number of a result or workunit"
+    search_numbers = ("id", "workunit_id")
+    inlines = (OutputsOfResult,)
+    change_form_template = "scheduler/admin/result.html"
+    readonly_fields = ("state", "validation", "files", "said_by_client", "the_workunit", "log")
+    fieldsets = (
+        (None, {"fields": ("name", "the_workunit", "app", "attempt", "priority")}),
+        ("State", {"fields": ("state", "validation", "files", "granted_credit")}),
+        ("Computed by", {"fields": ("account", "host", "app_version")}),
+        (
+            "When",
+            {
+                "fields": (
+                    "created_at",
+                    "sent_at",
+                    "acknowledged_at",
+                    "report_deadline",
+                    "received_at",
+                    "credit_deadline",
+                    "resent_count",
+                )
+            },
+        ),
+        (
+            "What the client says",
+            {"fields": ("said_by_client", "exit_status", "cpu_time", "elapsed_time", "log")},
+        ),
+        (
+            "Sizes",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    "flops_estimate",
+                    "peak_working_set_bytes",
+                    "peak_swap_bytes",
+                    "peak_disk_bytes",
+                ),
+            },
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Leave the logs, up to 64 KB each, for the page of one result, which names more."""
+        rows = super().get_queryset(request)
+        match = request.resolver_match
+        if match is None or match.url_name != "scheduler_result_change":
+            return rows.defer("stderr")
+        return rows.select_related(
+            "workunit", "account", "host", "app_version__app", "app_version__platform"
+        )
+
+    @admin.display(description="state")
+    def state(self, result: Result) -> SafeString:
+        """Server state and outcome in the law's words."""
+        return badge(state_label(Axis.RESULT, result_state(result)))
+
+    @admin.display(description="validation")
+    def validation(self, result: Result) -> SafeString:
+        """What is known of its correctness."""
+        return badge(state_label(Axis.VALIDATION, result.validate_state))
+
+    @admin.display(description="output files")
+    def files(self, result: Result) -> SafeString:
+        """Whether its outputs are still needed."""
+        return badge(state_label(Axis.RESULT_FILES, result.file_delete_state))
+
+    @admin.display(description="client state")
+    def said_by_client(self, result: Result) -> str:
+        """Where the client was with it."""
+        try:
+            return ClientState(result.client_state).name
+        except ValueError:
+            return f"code {result.client_state}"
+
+    @admin.display(description="workunit")
+    def the_workunit(self, result: Result) -> SafeString | str:
+        """A link to the whole that this is a part of."""
+        return link_to(result.workunit)
+
+    @admin.display(description="stderr")
+    def log(self, result: Result) -> SafeString | str:
+        """What the program wrote to its log."""
+        return format_html('<pre class="log">{}</pre>', result.stderr) if result.stderr else "–"
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        *args: Any,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> HttpResponse:
+        """Add the timeline and what can happen next."""
+        result: Result = context["original"]
+        context["timeline"] = timeline(
+            result.workunit_id, result_id=result.pk, names={result.pk: called(result)}
+        )
+        context["reasons"] = explanation_of(result.name, now=timezone.now()).reasons
+        context["ledger_is_on"] = settings.PROJECT.ledger
+        context["possibilities"] = result_possibilities(result)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+@admin.register(ResultFile, site=staff)
+class ResultFileAdmin(RecordAdmin):
+    """Output files with the digests of what arrived."""
+
+    list_display = ("name", "position", "size", "md5", "sha256")
+    search_fields = ("result_id",)
+    search_help_text = "Number of a result"
+    search_numbers = ("result_id",)
+    searches_texts = False
+
+    @admin.display(description="size")
+    def size(self, file: ResultFile) -> str:
+        """The number of bytes as people read it."""
+        return nbytes_label(file.nbytes)

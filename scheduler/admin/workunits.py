@@ -1,0 +1,322 @@
+"""Workunits, as staff sees them; cancel, hold and release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label
+from scheduler.admin.site import staff
+from scheduler.admin.story import (
+    called,
+    possibilities,
+    result_state,
+    timeline,
+    workunit_state,
+)
+from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
+from scheduler.models import Result, Workunit, WorkunitFile
+from scheduler.operations import cancel as operations
+from scheduler.policy.explanation import explain
+from scheduler.queries.work import workunit_facts
+
+#: An action touches as many workunits at the most; for more there is a batch, and the command line.
+ACT_ON_AT_MOST = 10_000
+#: As many workunits are explained at a time.
+EXPLAIN_AT_MOST = 20
+
+Filters = list[tuple[str, str]]
+
+
+class AnswerFilter(admin.SimpleListFilter):
+    """Whether a workunit has its answer, its reason why not, or neither yet."""
+
+    title = "answer"
+    parameter_name = "answer"
+    _RULES = {
+        WorkunitState.OPEN: Q(canonical_result__isnull=True, error_mask=0),
+        WorkunitState.CANONICAL: Q(canonical_result__isnull=False),
+        WorkunitState.FAILED: ~Q(error_mask=0),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:  # noqa: ANN401, ARG002
+        """The three states, by the law's names."""
+        return [(state.name, state.name) for state in WorkunitState]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+        """Narrow the list."""
+        if self.value() not in WorkunitState.__members__:
+            return queryset
+        return queryset.filter(self._RULES[WorkunitState[str(self.value())]])
+
+
+class InputsOfWorkunit(RecordInline):
+    """The input files."""
+
+    model = WorkunitFile
+    fields = ("position", "file", "open_name", "copy_file", "sticky")
+    ordering = ("position",)
+
+
+@admin.register(Workunit, site=staff)
+class WorkunitAdmin(RecordAdmin):
+    """Pieces of science: what each waits for, what happened to it, and what can happen next."""
+
+    list_display = (
+        "name",
+        "app",
+        "answer",
+        "release",
+        "validation",
+        "assimilation",
+        "files",
+        "batch",
+        "created_at",
+    )
+    list_filter = (
+        AnswerFilter,
+        "release_state",
+        "need_validate",
+        "assimilate_state",
+        "file_delete_state",
+        ("cancel_requested_at", admin.EmptyFieldListFilter),
+        "app",
+    )
+    list_select_related = ("app", "batch")
+    search_fields = ("name__startswith",)
+    search_names = ("name",)
+    search_help_text = "Beginning of a workunit's name, or its number"
+    inlines = (InputsOfWorkunit,)
+    actions = ("cancel", "hold", "release_again", "explain")
+    change_form_template = "scheduler/admin/workunit.html"
+    readonly_fields = ("answer", "release", "validation", "assimilation", "files", "errors")
+    fieldsets = (
+        (
+            None,
+            {"fields": ("name", "app", "batch", "queue", "priority", "command_line", "created_at")},
+        ),
+        (
+            "State",
+            {
+                "fields": (
+                    "answer",
+                    "errors",
+                    "release",
+                    "pending_dependency_count",
+                    "validation",
+                    "assimilation",
+                    "files",
+                    "transition_at",
+                    "finished_at",
+                    "cancel_requested_at",
+                    "cancel_reason",
+                )
+            },
+        ),
+        (
+            "Replication",
+            {
+                "fields": (
+                    "min_quorum",
+                    "target_nresults",
+                    "max_error_results",
+                    "max_total_results",
+                    "max_success_results",
+                    "max_timeouts",
+                )
+            },
+        ),
+        (
+            "Bounds",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    "delay_bound",
+                    "rsc_fpops_est",
+                    "rsc_fpops_bound",
+                    "rsc_memory_bound",
+                    "rsc_disk_bound",
+                    "rsc_bandwidth_bound",
+                    "start_after",
+                    "start_before",
+                    "end_before",
+                ),
+            },
+        ),
+        (
+            "The rest",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    "canonical_credit",
+                    "outputs",
+                    "meta",
+                    "keywords",
+                    "hr_class",
+                    "app_version",
+                    "app_version_num",
+                    "size_class",
+                    "assimilate_after",
+                    "file_delete_after",
+                    "lease_until",
+                ),
+            },
+        ),
+    )
+
+    # Columns
+
+    @admin.display(description="answer")
+    def answer(self, workunit: Workunit) -> SafeString:
+        """Whether it has its answer, its reason why not, or neither yet."""
+        return badge(workunit_state(workunit).name)
+
+    @admin.display(description="release")
+    def release(self, workunit: Workunit) -> SafeString:
+        """Whether it may have results at all."""
+        return badge(state_label(Axis.RELEASE, workunit.release_state))
+
+    @admin.display(description="validation")
+    def validation(self, workunit: Workunit) -> SafeString | str:
+        """Whether results wait to be compared."""
+        return badge("WAITING") if workunit.need_validate else "–"
+
+    @admin.display(description="assimilation")
+    def assimilation(self, workunit: Workunit) -> SafeString:
+        """Whether the science has it."""
+        return badge(state_label(Axis.ASSIMILATION, workunit.assimilate_state))
+
+    @admin.display(description="input files")
+    def files(self, workunit: Workunit) -> SafeString:
+        """Whether its inputs are still needed."""
+        return badge(state_label(Axis.WORKUNIT_FILES, workunit.file_delete_state))
+
+    @admin.display(description="why it failed")
+    def errors(self, workunit: Workunit) -> str:
+        """The bits of its error mask in words."""
+        return bits_label(bit.name for bit in ErrorMask if bit & workunit.error_mask)
+
+    # Actions
+
+    def has_move_permission(self, request: HttpRequest) -> bool:
+        """Who may cancel, hold and release."""
+        return may_move(request)
+
+    @admin.action(description="Cancel the selected workunits", permissions=["move"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
+        """Ask for cancellation; the transitioner acts on it."""
+        reason = f"cancelled in the administration by {request.user}"
+        self._act(request, queryset, "asked to be cancelled", operations.cancel, reason=reason)
+
+    @admin.action(description="Hold the selected workunits back", permissions=["move"])
+    def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
+        """Send nothing more of them until they are released."""
+        self._act(request, queryset, "held", operations.hold)
+
+    @admin.action(description="Release the selected workunits", permissions=["move"])
+    def release_again(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
+        """Let held workunits go."""
+        self._act(request, queryset, "released", operations.release)
+
+    @admin.action(description="Explain what the selected workunits wait for", permissions=["view"])
+    def explain(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
+        """Say what each waits for."""
+        for workunit in queryset[:EXPLAIN_AT_MOST]:
+            self.message_user(request, f"{workunit.name}: {'; '.join(reasons_of(workunit))}")
+
+    def _act(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Workunit],
+        done: str,
+        operation: Callable[..., operations.Outcome],
+        **given: str,
+    ) -> None:
+        ids = list(queryset.order_by("id").values_list("id", flat=True)[: ACT_ON_AT_MOST + 1])
+        if len(ids) > ACT_ON_AT_MOST:
+            msg = f"More than {ACT_ON_AT_MOST} are selected. Hint: act on their batch instead."
+            self.message_user(request, msg, messages.ERROR)
+            return
+        try:
+            outcome = operation(ids=ids, now=timezone.now(), **given)
+        except LookupError as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
+            return
+        self.message_user(request, said_of(outcome, done))
+
+    # The page of one workunit
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        *args: Any,  # noqa: ANN401
+        **kwargs: Any,  # noqa: ANN401
+    ) -> HttpResponse:
+        """Add its results, its timeline, what it waits for and what can happen next."""
+        workunit: Workunit = context["original"]
+        results = results_of(workunit)
+        context |= {
+            "results": [_line(result, workunit) for result in results],
+            "timeline": timeline(workunit.pk, names={r.pk: called(r) for r in results}),
+            "possibilities": possibilities(workunit, results),
+            "reasons": reasons_of(workunit),
+            "ledger_is_on": settings.PROJECT.ledger,
+            "may_move": self.has_move_permission(request),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def reasons_of(workunit: Workunit) -> tuple[str, ...]:
+    """What it waits for, as the transitioner judges it at this moment."""
+    return explain(workunit_facts(workunit.pk), now=timezone.now())
+
+
+def results_of(workunit: Workunit) -> list[Result]:
+    """Its results in the order of their attempts, with whose they are and without their logs."""
+    rows = Result.objects.filter(workunit=workunit).select_related("account", "host")
+    return list(rows.defer("stderr").order_by("attempt"))
+
+
+def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
+    return {
+        "row": result,
+        "state": badge(state_label(Axis.RESULT, result_state(result))),
+        "validation": badge(state_label(Axis.VALIDATION, result.validate_state)),
+        "is_canonical": result.pk == workunit.canonical_result_id,
+    }
+
+
+def may_move(request: HttpRequest) -> bool:
+    """Whether the member of staff has the right to change workunits."""
+    return request.user.has_perm("scheduler.change_workunit")
+
+
+def said_of(outcome: operations.Outcome, done: str) -> str:
+    """Say what became of the workunits that an action was for."""
+    said = f"{outcome.changed} {done}"
+    for count, words in (
+        (outcome.already, "were so already"),
+        (outcome.finished, "are finished and stay as they are"),
+        (outcome.impossible, "wait for other workunits and stay as they are"),
+    ):
+        said += f", {count} {words}" if count else ""
+    return f"{said}."
+
+
+@admin.register(WorkunitFile, site=staff)
+class WorkunitFileAdmin(RecordAdmin):
+    """Which files are whose input."""
+
+    list_display = ("workunit", "position", "file", "open_name", "copy_file", "sticky")
+    list_select_related = ("workunit", "file")
+    search_fields = ("file__name__startswith",)
+    search_help_text = "Beginning of a file's name, or number of a workunit"
+    search_numbers = ("workunit_id",)

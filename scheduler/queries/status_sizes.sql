@@ -1,0 +1,11 @@
+-- How big the counted tables are, and how many rows the planner believes they and their partial
+-- indexes hold (0 when nobody has analysed them yet).
+SELECT
+    relname::text AS name,
+    pg_relation_size(oid) AS nbytes,
+    greatest(reltuples, 0)::float8 AS rows
+FROM pg_class
+WHERE oid = ANY (
+    SELECT to_regclass(wanted)::oid
+    FROM unnest(%(names)s::text[]) AS wanted
+)

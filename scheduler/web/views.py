@@ -1,0 +1,188 @@
+"""The status page, which is BOINC's master page too, and the same numbers for machines.
+
+A client reads the page in chunks of 255 bytes and finds the scheduler's address only in a
+``<link>`` that begins its line (PROTOCOL 1.5, trap 1): the template keeps it there, and a test
+holds it to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from scheduler.lifecycle import Outcome
+from scheduler.queries import status
+from scheduler.queries.counts import Count
+from scheduler.queries.status import Status
+
+#: The outcomes in the order of the bar: what each is called there, and the tone it is drawn in.
+_OUTCOMES = {
+    Outcome.SUCCESS: ("success", "good"),
+    Outcome.DIDNT_NEED: ("not needed", "plain"),
+    Outcome.NO_REPLY: ("no reply", "uneasy"),
+    Outcome.CLIENT_DETACHED: ("detached", "uneasy"),
+    Outcome.COULDNT_SEND: ("could not be sent", "bad"),
+    Outcome.CLIENT_ERROR: ("client error", "bad"),
+    Outcome.VALIDATE_ERROR: ("validate error", "bad"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A count on the page; `key` is its path in ``/status.json``, `share` its part of 100."""
+
+    key: str
+    words: str
+    count: Count
+    tone: str = "plain"
+    share: float = 0
+
+
+@require_safe
+def status_page(request: HttpRequest) -> HttpResponse:
+    """Say what the project is, how to attach to it, and how it is doing."""
+    live = status.current(now=timezone.now())
+    return render(
+        request,
+        "scheduler/status.html",
+        {
+            "project": _project(),
+            "live": live,
+            "workunits": _figures("workunits", live.workunits),
+            "results": _figures("results", live.results),
+            "outcomes": _outcomes(live.outcomes),
+            "people": _figures("people", live.people),
+            "stations": _stations(live),
+        },
+    )
+
+
+@require_safe
+def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """The same numbers for machines; `estimated` names those that are not exact."""
+    live = status.current(now=timezone.now())
+    groups = _groups(live)
+    answer = JsonResponse(
+        {
+            "project": settings.PROJECT.name,
+            "master_url": settings.PROJECT.master_url,
+            "read_at": live.read_at.isoformat(),
+            **{group: _values(counts) for group, counts in groups.items()},
+            "behind_seconds": {
+                station.daemon: station.behind.total_seconds()
+                for station in live.stations
+                if station.behind is not None
+            },
+            "apps": [
+                {
+                    "name": app.name,
+                    "versions": [
+                        {
+                            "platform": line.platform,
+                            "version": line.version,
+                            "plan_class": line.plan_class,
+                        }
+                        for line in app.versions
+                    ],
+                }
+                for app in live.apps
+            ],
+            "estimated": [
+                f"{group}.{name}"
+                for group, counts in groups.items()
+                for name, count in counts.items()
+                if not count.exact
+            ],
+            "labels": _labels(live, groups),
+        }
+    )
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _groups(live: Status) -> dict[str, dict[str, Count]]:
+    return {
+        "workunits": live.workunits,
+        "results": live.results,
+        "outcomes": live.outcomes,
+        "people": live.people,
+        "waiting": {station.daemon: station.waiting for station in live.stations},
+    }
+
+
+def _labels(live: Status, groups: Mapping[str, Mapping[str, Count]]) -> dict[str, str]:
+    """Every figure of the page as it is written there, so that the page's script only copies."""
+    labels = {
+        f"{group}.{name}": count.label
+        for group, counts in groups.items()
+        for name, count in counts.items()
+    }
+    labels |= {f"behind.{station.daemon}": _behind(station.behind) for station in live.stations}
+    return labels
+
+
+def _values(counts: Mapping[str, Count]) -> dict[str, int]:
+    return {name: count.value for name, count in counts.items()}
+
+
+def _project() -> dict[str, Any]:
+    config = settings.PROJECT
+    return {
+        "name": config.name,
+        "master_url": config.master_url,
+        "scheduler_url": config.scheduler_url,
+        "takes_accounts": config.account_creation,
+    }
+
+
+def _figures(group: str, counts: Mapping[str, Count]) -> list[Figure]:
+    return [Figure(f"{group}.{name}", status.words(name), count) for name, count in counts.items()]
+
+
+def _outcomes(counts: Mapping[str, Count]) -> list[Figure]:
+    total = sum(count.value for count in counts.values()) or 1
+    return [
+        Figure(
+            key=f"outcomes.{outcome.name.lower()}",
+            words=words,
+            count=counts[outcome.name.lower()],
+            tone=tone,
+            share=round(100 * counts[outcome.name.lower()].value / total, 2),
+        )
+        for outcome, (words, tone) in _OUTCOMES.items()
+    ]
+
+
+def _stations(live: Status) -> list[dict[str, Any]]:
+    return [
+        {
+            "daemon": station.daemon,
+            "does": station.does,
+            "waiting": Figure(f"waiting.{station.daemon}", "waiting", station.waiting),
+            "behind": _behind(station.behind),
+        }
+        for station in live.stations
+    ]
+
+
+def _behind(behind: timedelta | None) -> str:
+    """Say how long the oldest has been waiting, by one unit.
+
+    >>> _behind(timedelta(seconds=90)), _behind(None)
+    ('1 min', '–')
+    """
+    if behind is None:
+        return "–"
+    seconds = int(behind.total_seconds())
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,254 @@
+"""The status page: BOINC's master page, and the numbers it shows."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from scheduler.lifecycle import AssimilateState, FileDeleteState
+from scheduler.models import Account, App, AppVersion, CreditEntry, Platform
+from scheduler.queries import counts, status
+from tests.conftest import NOON
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled
+
+pytestmark = pytest.mark.django_db
+
+LINK = b'<link rel="boinc_scheduler" href="'
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    status.forget()
+    yield
+    status.forget()
+
+
+@pytest.fixture
+def app() -> App:
+    return an_app("primes", user_friendly_name="Primes")
+
+
+def numbers(client: Client) -> dict[str, Any]:
+    status.forget()
+    return client.get("/status.json").json()
+
+
+# The master page
+
+
+def test_trap_1_the_link_to_the_scheduler_begins_its_line_within_255_bytes(client: Client) -> None:
+    page = client.get("/").content
+    lines = [line for line in page.split(b"\n") if LINK in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(LINK)
+    assert lines[0].index(b'">') < 255
+    url = lines[0].removeprefix(LINK).split(b'"')[0].decode()
+    assert url == settings.PROJECT.scheduler_url
+
+
+def test_the_link_stands_among_the_first_lines(client: Client) -> None:
+    first = client.get("/").content.split(b"\n")[:6]
+    assert any(line.startswith(LINK) for line in first)
+
+
+def test_a_client_reading_in_chunks_of_255_bytes_finds_one_scheduler(client: Client) -> None:
+    found = []
+    for line in client.get("/").content.split(b"\n"):
+        for start in range(0, len(line) or 1, 255):
+            chunk = line[start : start + 255]
+            if chunk.startswith(LINK):
+                found.append(chunk)
+    assert len(found) == 1
+
+
+def test_head_answers_as_get_does_without_a_body(client: Client) -> None:
+    answer = client.head("/")
+    assert answer.status_code == 200
+    assert answer.content == b""
+    assert answer["Content-Type"] == client.get("/")["Content-Type"]
+
+
+def test_posting_to_the_page_is_refused(client: Client) -> None:
+    assert client.post("/").status_code == 405
+
+
+def test_the_page_tells_how_to_attach_with_the_real_address(client: Client) -> None:
+    page = client.get("/").content.decode()
+    url = settings.PROJECT.master_url
+    assert f"boinccmd --project_attach {url} KEY" in page
+    assert f"boinccmd --create_account {url}" in page
+    assert f"volunteer attach {url}" in page
+
+
+def test_the_page_works_on_an_empty_database(client: Client) -> None:
+    page = client.get("/").content.decode()
+    assert "No app has been published yet" in page
+    assert "None yet" in page
+    assert all(count == 0 for count in numbers(client)["workunits"].values())
+
+
+def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
+    page = client.get("/").content.decode()
+    loaded = re.findall(r'(?:src|rel="stylesheet" href)="([^"]+)"', page)
+    assert loaded
+    assert all(url.startswith("/") for url in loaded)
+
+
+# The numbers
+
+
+def test_every_workunit_stands_in_exactly_one_station(app: App, client: Client) -> None:
+    a_workunit(app)
+    a_workunit(app, need_validate=True)
+    settled(a_workunit(app), assimilate_state=AssimilateState.READY)
+    done = {"assimilate_state": AssimilateState.DONE}
+    settled(a_workunit(app), **done)
+    settled(a_workunit(app), file_delete_state=FileDeleteState.READY, **done)
+    settled(a_workunit(app), file_delete_state=FileDeleteState.DONE, **done)
+    assert numbers(client)["workunits"] == {
+        "in_progress": 1,
+        "waiting_for_validation": 1,
+        "waiting_for_assimilation": 1,
+        "waiting_for_deletion": 2,
+        "finished": 1,
+        "failed": 4,
+    }
+
+
+def test_results_are_counted_by_state_and_those_over_by_outcome(app: App, client: Client) -> None:
+    workunit, host = a_workunit(app), a_host()
+    for word in ("unsent", "inactive", "sent", "success", "valid", "noreply", "error"):
+        a_result(workunit, word, host=None if word in {"unsent", "inactive"} else host)
+    said = numbers(client)
+    assert said["results"] == {"inactive": 1, "unsent": 1, "in_progress": 1, "over": 4}
+    assert {name: count for name, count in said["outcomes"].items() if count} == {
+        "success": 2,
+        "no_reply": 1,
+        "client_error": 1,
+    }
+    assert said["people"] == {"accounts": 1, "hosts": 1}
+    assert said["estimated"] == []
+
+
+def test_every_figure_of_the_page_has_its_label_in_the_json(client: Client) -> None:
+    page = client.get("/").content.decode()
+    keys = set(re.findall(r'data-count="([^"]+)"', page))
+    labels = numbers(client)["labels"]
+    assert keys
+    assert keys <= set(labels)
+    shares = re.findall(r'data-share="([^"]+)"', page)
+    assert {share.split(".")[1] for share in shares} == set(numbers(client)["outcomes"])
+
+
+def test_a_daemon_is_behind_by_its_oldest_overdue_row(app: App, client: Client) -> None:
+    now = timezone.now()
+    a_workunit(app, transition_at=now - timedelta(seconds=90))
+    a_workunit(app, transition_at=now + timedelta(days=1))
+    said = numbers(client)
+    assert said["waiting"]["transitioner"] == 1
+    assert 90 <= said["behind_seconds"]["transitioner"] < 120
+    assert said["labels"]["behind.transitioner"] == "1 min"
+    assert "timeout_checker" not in said["behind_seconds"]
+
+
+def test_apps_are_listed_with_the_newest_version_of_each_platform(app: App, client: Client) -> None:
+    linux = Platform.objects.create(name="x86_64-pc-linux-gnu")
+    for number in (100, 103, 102):
+        AppVersion.objects.create(
+            app=app, platform=linux, version_num=number, created_at=timezone.now()
+        )
+    AppVersion.objects.create(
+        app=app, platform=linux, version_num=200, deprecated=True, created_at=timezone.now()
+    )
+    (said,) = numbers(client)["apps"]
+    assert said["versions"] == [
+        {"platform": "x86_64-pc-linux-gnu", "version": "1.03", "plan_class": ""}
+    ]
+    assert "x86_64-pc-linux-gnu" in client.get("/").content.decode()
+
+
+def test_a_volunteer_is_called_by_name_and_never_by_e_mail(app: App, client: Client) -> None:
+    named = a_host(an_account("Ada", email="ada@example.org"))
+    nameless = a_host(an_account("nobody", email="secret@example.net"))
+    Account.objects.filter(pk=nameless.account_id).update(name="")
+    for number, host in enumerate((named, nameless)):
+        CreditEntry.objects.create(
+            result_id=number,
+            rule="validated",
+            account=host.account,
+            host=host,
+            app=app,
+            amount=1,
+            granted_at=NOON,
+        )
+    page = client.get("/").content.decode()
+    assert "Ada" in page
+    assert "a volunteer" in page
+    assert "secret@" not in page
+    assert "ada@" not in page
+
+
+def test_a_name_full_of_markup_is_shown_as_text(app: App, client: Client) -> None:
+    App.objects.filter(pk=app.pk).update(user_friendly_name="<script>alert(1)</script>")
+    assert "<script>alert" not in client.get("/").content.decode()
+
+
+def test_big_tables_are_estimated_and_say_so(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = a_host()
+    for number in range(40):
+        workunit = a_workunit(app, need_validate=number < 10)
+        a_result(workunit, "success", host=host)
+        a_result(workunit)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE workunit, result, account, host")
+    monkeypatch.setattr(counts, "SMALL_NBYTES", -1)
+    monkeypatch.setattr(counts, "COUNT_AT_MOST", 20)
+    said = numbers(client)
+    assert said["workunits"]["waiting_for_validation"] == 10
+    assert said["workunits"]["in_progress"] == 30
+    assert said["results"]["unsent"] == 40
+    assert said["outcomes"]["success"] == 40
+    assert "results.unsent" in said["estimated"]
+    assert "workunits.waiting_for_validation" not in said["estimated"]
+    assert said["labels"]["results.unsent"] == "about 40"
+
+
+def test_any_number_of_readers_cost_one_reading(
+    client: Client, django_assert_num_queries: Any, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(13):
+        client.get("/")
+    with django_assert_num_queries(0):
+        client.get("/")
+        client.get("/status.json")
+
+
+# Errors
+
+
+def test_an_address_without_a_page_is_answered_kindly(client: Client) -> None:
+    answer = client.get("/no/such/page")
+    assert answer.status_code == 404
+    assert "There is no such page" in answer.content.decode()
+
+
+def test_a_failure_is_answered_in_the_same_looks(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(**_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(status, "current", broken)
+    client.raise_request_exception = False
+    answer = client.get("/")
+    assert answer.status_code == 500
+    assert "Something broke on our side" in answer.content.decode()
