@@ -685,8 +685,10 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS or os.path.exists(target):
+        if error.errno not in _NO_LINKS:
             raise
+        if os.path.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         os.rename(source, target)  # a file system without links: not quite as safe
 
 

@@ -1,0 +1,262 @@
+"""Keys and signatures, against those that BOINC's own tools and clients made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from scheduler import signing
+from scheduler.signing import Grant
+
+GOLDEN = Path(__file__).parent / "golden_keys"
+KEY_FILES = {"code_sign_private", "code_sign_public", "upload_grant_keys", "account_seal_key"}
+
+own_keys = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def golden(name: str) -> str:
+    return (GOLDEN / f"{name}.txt").read_text()
+
+
+def md5(data: bytes | str) -> str:
+    return hashlib.md5(data.encode() if isinstance(data, str) else data).hexdigest()
+
+
+@pytest.fixture
+def keys(settings, tmp_path) -> Path:
+    settings.KEYS_DIR = tmp_path / "keys"
+    signing.ensure_keys()
+    return settings.KEYS_DIR
+
+
+# What others made
+
+
+def test_the_signature_of_a_captured_app_file_is_good() -> None:
+    worker = (GOLDEN / "worker").read_bytes()
+    assert signing.verify(md5(worker), golden("worker_signature"), golden("old_code_sign_key"))
+    assert not signing.verify(
+        md5(worker + b"\n"), golden("worker_signature"), golden("old_code_sign_key")
+    )
+
+
+def test_trap_14_a_rotation_that_clients_accepted_is_signed_over_the_stripped_key() -> None:
+    new, old = golden("new_code_sign_key"), golden("old_code_sign_key")
+    assert signing.verify(md5(new.strip()), golden("rotation_signature"), old)
+    refused = golden("rotation_signature_over_unstripped")
+    assert not signing.verify(md5(new.strip()), refused, old)
+
+
+def test_upper_case_digits_and_a_missing_dot_are_read() -> None:
+    worker = md5((GOLDEN / "worker").read_bytes())
+    signature = golden("worker_signature").upper().replace(".", "")
+    assert signing.verify(worker, signature, golden("old_code_sign_key"))
+
+
+@pytest.mark.parametrize("nonsense", ["", ".", "zz", "00" * 128, "ff" * 128, "ff" * 4096])
+def test_nonsense_is_no_signature(nonsense) -> None:
+    assert not signing.verify(md5(b""), nonsense, golden("old_code_sign_key"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2048\n" + "00" * 256, "-----BEGIN PUBLIC KEY-----\nMIGf\n", "1024\n00\n.\n"]
+)
+def test_trap_15_a_key_that_clients_cannot_read_is_refused_with_a_hint(text) -> None:
+    with pytest.raises(signing.BadKey, match="Hint: BOINC's clients take 1024-bit"):
+        signing.verify(md5(b""), "00", text)
+
+
+# Our own
+
+
+def test_a_new_project_has_its_keys_for_the_owner_only(keys) -> None:
+    files = {path.name for path in keys.iterdir() if not path.name.startswith(".")}
+    assert files == KEY_FILES
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in keys.iterdir()} == {0o600}
+
+
+def test_making_keys_again_changes_nothing(keys) -> None:
+    before = {path: path.read_bytes() for path in keys.iterdir()}
+    signing.ensure_keys()
+    assert {path: path.read_bytes() for path in keys.iterdir()} == before
+
+
+def test_processes_that_start_together_agree_on_the_keys(tmp_path) -> None:
+    program = (
+        "import sys; from django.conf import settings; settings.configure(KEYS_DIR=sys.argv[1]);"
+        "from scheduler import signing; signing.ensure_keys();"
+        "m = '0' * 32; s = signing.sign_digest(m); t = signing.code_sign_key_text();"
+        "assert signing.verify(m, s, t); print(t, signing.upload_grant('a', 1))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "keys")]
+    root = Path(__file__).parents[2]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True) for _ in range(4)
+    ]
+    said = {process.communicate(timeout=60)[0] for process in started}
+    assert [process.returncode for process in started] == [0] * 4
+    assert len(said) == 1
+    assert {p.name for p in (tmp_path / "keys").iterdir()} == KEY_FILES | {".lock"}
+
+
+def test_trap_15_the_public_key_is_text_that_clients_read(keys) -> None:
+    lines = signing.code_sign_key_text().split("\n")
+    assert lines[0] == "1024"
+    assert lines[-1] == "."
+    assert [len(line) for line in lines[1:-1]] == [64] * 8
+    assert lines[-2] == "10001".zfill(64)
+    assert int(lines[1][0], 16) >= 8  # all of the 1024 bits are used
+
+
+def test_the_private_key_file_has_the_form_of_boincs_tools(keys) -> None:
+    lines = (keys / "code_sign_private").read_text().split("\n")
+    assert lines[0] == "1024"
+    assert sum(map(len, lines[1:-2])) == 704 * 2
+    assert lines[-2:] == [".", ""]
+
+
+@own_keys
+@given(st.binary())
+def test_what_is_signed_verifies_and_what_was_changed_does_not(keys, content) -> None:
+    signature = signing.sign_digest(md5(content))
+    public = signing.code_sign_key_text()
+    assert signing.verify(md5(content), signature, public)
+    assert not signing.verify(md5(content + b"x"), signature, public)
+    assert not signing.verify(md5(content), signature, golden("old_code_sign_key"))
+
+
+def test_a_signature_is_four_lines_and_a_dot(keys) -> None:
+    lines = signing.sign_digest(md5(b"x")).split("\n")
+    assert [len(line) for line in lines] == [64, 64, 64, 64, 1, 0]
+
+
+def test_without_the_private_key_nothing_is_signed_and_nothing_made_anew(keys) -> None:
+    public = signing.code_sign_key_text()
+    (keys / "code_sign_private").unlink()
+    signing.ensure_keys()
+    assert signing.code_sign_key_text() == public
+    with pytest.raises(signing.KeyMissing, match="Hint"):
+        signing.sign_digest(md5(b"x"))
+
+
+def test_every_earlier_key_vouches_for_the_current_one(keys) -> None:
+    earlier = []
+    for _ in range(3):
+        earlier.append(signing.code_sign_key_text())
+        signing.rotate_code_sign_key()
+    current = signing.code_sign_key_text()
+    assert current not in earlier
+    for old in earlier:
+        signature = signing.rotation_signature(f"\n{old}\n")
+        assert signature is not None
+        assert signing.verify(md5(current), signature, old)
+
+
+def test_an_unknown_key_gets_no_rotation_signature(keys) -> None:
+    assert signing.rotation_signature(golden("old_code_sign_key")) is None
+
+
+def test_a_rotation_that_crashed_before_the_public_key_is_completed(keys) -> None:
+    signing.rotate_code_sign_key()
+    expected = signing.code_sign_key_text()
+    (keys / "code_sign_public").unlink()
+    signing.ensure_keys()
+    assert signing.code_sign_key_text() == expected
+
+
+# Upload grants
+
+
+def test_a_grant_is_good_for_its_name_and_size_only(keys) -> None:
+    grant = signing.upload_grant("wu_1_0_r0", 1000)
+    assert signing.check_upload_grant("wu_1_0_r0", 1000, grant) is Grant.GOOD
+    assert signing.check_upload_grant("wu_1_0_r1", 1000, grant) is Grant.BAD
+    assert signing.check_upload_grant("wu_1_0_r0", 1001, grant) is Grant.BAD
+
+
+def test_white_space_around_and_inside_a_grant_is_ignored(keys) -> None:
+    grant = signing.upload_grant("a", 1)
+    for text in (grant.strip(), f" \r\n{grant}\n ", grant.replace("\n", "\r\n"), grant.upper()):
+        assert signing.check_upload_grant("a", 1, text) is Grant.GOOD
+
+
+def test_a_grant_looks_like_a_signature_and_fits_clients(keys) -> None:
+    grant = signing.upload_grant("a" * 255, 2**62)
+    assert grant.endswith("\n.\n")
+    assert len(grant) < 4095
+    assert max(map(len, grant.split("\n"))) == 64
+
+
+def test_grants_of_earlier_keys_stay_good(keys) -> None:
+    first = signing.upload_grant("a", 1)
+    signing.rotate_upload_grant_key()
+    second = signing.upload_grant("a", 1)
+    assert first != second
+    assert signing.check_upload_grant("a", 1, first) is Grant.GOOD
+    assert signing.check_upload_grant("a", 1, second) is Grant.GOOD
+
+
+def test_a_grant_by_a_key_that_was_lost_is_told_from_a_forged_one(keys) -> None:
+    grant = signing.upload_grant("a", 1)
+    (keys / "upload_grant_keys").unlink()
+    signing.ensure_keys()
+    assert signing.check_upload_grant("a", 1, grant) is Grant.UNKNOWN_KEY
+    assert signing.check_upload_grant("a", 1, golden("worker_signature")) is Grant.BAD
+
+
+@own_keys
+@given(st.text())
+def test_no_text_but_the_grant_itself_is_good(keys, text) -> None:
+    assert signing.check_upload_grant("a", 1, text) in {Grant.BAD, Grant.UNKNOWN_KEY}
+
+
+def test_trap_30_a_grant_binds_name_and_size_and_nobody(keys) -> None:
+    # Two hosts that hold the same result's grant are not told apart, now or at another time.
+    assert signing.upload_grant("a", 1) == signing.upload_grant("a", 1)
+
+
+@pytest.mark.parametrize("damage", ["", "\n", "zz zz\n", "00 00 00\n", "00\n", "0011 aabb\n"])
+def test_a_damaged_grant_key_file_is_refused_with_a_hint(keys, damage) -> None:
+    (keys / "upload_grant_keys").write_text(damage)
+    with pytest.raises(signing.BadKey, match="Hint: restore"):
+        signing.upload_grant("a", 1)
+
+
+# Account keys
+
+
+def test_a_sealed_account_key_opens_again_and_does_not_show(keys) -> None:
+    sealed = signing.seal("0123456789abcdef0123456789abcdef")
+    assert b"0123456789abcdef" not in sealed
+    assert signing.unseal(sealed) == "0123456789abcdef0123456789abcdef"
+    assert signing.unseal(memoryview(sealed)) == "0123456789abcdef0123456789abcdef"
+
+
+def test_what_another_project_sealed_does_not_open(keys, settings, tmp_path) -> None:
+    sealed = signing.seal("secret")
+    settings.KEYS_DIR = tmp_path / "other"
+    signing.ensure_keys()
+    with pytest.raises(signing.BadKey, match="Hint: restore the account_seal_key"):
+        signing.unseal(sealed)
+
+
+def test_a_key_file_that_was_replaced_is_read_again(keys) -> None:
+    sealed = signing.seal("secret")
+    path = keys / "account_seal_key"
+    old = path.read_text()
+    path.unlink()
+    signing.ensure_keys()
+    newer = keys / "newer"
+    newer.write_text(path.read_text() + old)
+    os.replace(newer, path)  # noqa: PTH105 - the very call that an operator's editor makes
+    assert signing.unseal(sealed) == "secret"

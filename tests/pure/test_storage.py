@@ -1,0 +1,418 @@
+"""Files: names appear whole and stay, partial ones wait, torn archives heal."""
+
+from __future__ import annotations
+
+import doctest
+import errno
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import stat
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from scheduler import storage
+
+DAY = date(2026, 1, 2)
+
+own_folders_are_fine = hypothesis_settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+
+@pytest.fixture
+def var(settings, tmp_path) -> Path:
+    settings.VAR_DIR = tmp_path / "var"
+    return settings.VAR_DIR
+
+
+@pytest.fixture
+def no_fsync(monkeypatch) -> None:
+    """Spare the disk: a hundred examples are a hundred waits for it."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture(params=["attributes", "sidecars"])
+def either_way(request, var, monkeypatch) -> Path:
+    """Run a test on a file system with extended attributes, and on one without."""
+    if request.param == "sidecars":
+
+        def none(*_):
+            raise OSError(errno.ENOTSUP, "not here")
+
+        monkeypatch.setattr(os, "setxattr", none)
+        monkeypatch.setattr(os, "getxattr", none)
+    return var
+
+
+def digest_of(data: bytes) -> storage.Digest:
+    return storage.Digest(
+        len(data), hashlib.md5(data).hexdigest(), hashlib.sha256(data).hexdigest()
+    )
+
+
+def upload(name: str, data: bytes, offset: int = 0) -> storage.Digest:
+    with storage.begin_upload(name, offset) as arriving:
+        arriving.write(data)
+        return arriving.finish(md5=None)
+
+
+def leave_partial(name: str, data: bytes, offset: int = 0) -> None:
+    with storage.begin_upload(name, offset) as arriving:
+        arriving.write(data)
+
+
+def files_under(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+# Names
+
+
+def test_the_fan_out_is_boincs() -> None:
+    assert doctest.testmod(storage).failed == 0
+    assert int(storage.fan_out("wu_1_0_r0"), 16) < 1024
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "a..b", ".hidden", "a%20", "a/b", "/a", "a\\b", "a\n", "a\0", "a\x7f", " a", "a ",
+     "a<b", "a&b", 'a"b', "a\udcff", "a" * 256, "é" * 128],
+)  # fmt: skip
+def test_a_bad_name_is_refused_with_a_hint(name) -> None:
+    with pytest.raises(storage.BadFileName, match="Hint: use letters"):
+        storage.check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "wu_1_0_r0", "worker_1.00_x86_64-pc-linux-gnu", "a b", "é", "a" * 255]
+)
+def test_a_good_name_can_be_published_and_uploaded(var, name) -> None:
+    storage.check_name(name)
+    storage.publish(storage.stage_bytes(b"in"), name)
+    leave_partial(name, b"o")
+    upload(name, b"ut", offset=1)
+    assert storage.download_path(name).read_bytes() == b"in"
+    assert storage.upload_path(name).read_bytes() == b"out"
+    assert storage.delete_uploads([name]) == storage.delete_downloads([name]) == {}
+    assert files_under(var) == set()
+
+
+def test_a_url_path_is_quoted() -> None:
+    assert storage.download_url_path("a b#?.txt").endswith("/a%20b%23%3F.txt")
+
+
+# Downloads
+
+
+def test_a_staged_file_is_not_public_until_it_is_published(either_way) -> None:
+    staged = storage.stage_bytes(b"content")
+    assert staged.digest == digest_of(b"content")
+    assert staged.path.parent == either_way / "download" / ".staging"
+    storage.publish(staged, "a_1")
+    assert storage.download_path("a_1") == either_way / "download" / storage.fan_out("a_1") / "a_1"
+    assert storage.download_path("a_1").read_bytes() == b"content"
+    assert not any((either_way / "download" / ".staging").iterdir())
+
+
+@pytest.mark.parametrize("as_path", [True, False])
+def test_a_file_is_staged_from_a_path_or_an_open_file(var, tmp_path, as_path) -> None:
+    data = os.urandom(3_000_000)
+    source = tmp_path / "source"
+    source.write_bytes(data)
+    with source.open("rb") as file:
+        staged = storage.stage_file(source if as_path else file)
+    assert staged.digest == digest_of(data)
+    assert staged.path.read_bytes() == data
+
+
+def test_a_source_that_breaks_leaves_nothing_behind(var) -> None:
+    class Broken(io.BytesIO):
+        def read(self, *_):
+            raise OSError(errno.EIO, "disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire"):
+        storage.stage_file(Broken())
+    assert files_under(var) == set()
+
+
+def test_publishing_the_same_content_twice_is_fine(either_way) -> None:
+    for _ in range(2):
+        storage.publish(storage.stage_bytes(b"content"), "a_1")
+    assert storage.download_path("a_1").read_bytes() == b"content"
+
+
+def test_trap_04_another_content_never_takes_a_published_name(either_way) -> None:
+    storage.publish(storage.stage_bytes(b"version 1"), "worker")
+    staged = storage.stage_bytes(b"version 2")
+    with pytest.raises(storage.FileNameTaken, match="version or content hash in the name"):
+        storage.publish(staged, "worker")
+    assert storage.download_path("worker").read_bytes() == b"version 1"
+    storage.discard(staged)
+    storage.discard(staged)
+    assert not staged.path.exists()
+
+
+def test_publishing_works_where_files_have_one_name_only(var, monkeypatch) -> None:
+    def no_links(*_):
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    storage.publish(storage.stage_bytes(b"content"), "a_1")
+    assert storage.download_path("a_1").read_bytes() == b"content"
+    storage.publish(storage.stage_bytes(b"content"), "b_1")
+    with pytest.raises(storage.FileNameTaken):
+        storage.publish(storage.stage_bytes(b"other"), "a_1")
+
+
+def test_published_files_can_be_read_by_a_web_server(var) -> None:
+    storage.publish(storage.stage_bytes(b"content"), "a_1")
+    assert stat.S_IMODE(storage.download_path("a_1").stat().st_mode) & 0o444 == 0o444
+
+
+def test_downloads_are_synced_and_deleted_in_batches(either_way) -> None:
+    for name in ("a_1", "b_1"):
+        storage.publish(storage.stage_bytes(name.encode()), name)
+    storage.sync_downloads(["a_1", "b_1"])
+    failures = storage.delete_downloads(["a_1", "b_1", "absent", "../etc/passwd"])
+    assert set(failures) == {"../etc/passwd"}
+    assert not storage.download_path("a_1").exists()
+
+
+# Uploads
+
+
+def test_a_finished_upload_is_found_with_its_digest(either_way) -> None:
+    assert upload("out_0", b"residues") == digest_of(b"residues")
+    leave_partial("out_1", b"half")
+    found = storage.finished_uploads(["out_0", "out_1", "out_2"])
+    assert found == {"out_0": digest_of(b"residues")}
+    with storage.open_upload("out_0") as file:
+        assert file.read() == b"residues"
+    with pytest.raises(FileNotFoundError):
+        storage.open_upload("out_1")
+
+
+def test_where_nothing_kept_the_digest_the_file_is_hashed(var) -> None:
+    upload("out_0", b"residues")
+    os.removexattr(storage.upload_path("out_0"), storage.DIGEST_ATTRIBUTE)
+    assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"residues")}
+
+
+def test_a_digest_of_another_size_is_not_believed(either_way) -> None:
+    upload("out_0", b"residues")
+    os.truncate(storage.upload_path("out_0"), 3)  # as a power cut may
+    assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"res")}
+
+
+def test_a_torn_sidecar_is_not_believed(var) -> None:
+    path = storage.upload_path("out_0")
+    upload("out_0", b"residues")
+    os.removexattr(path, storage.DIGEST_ATTRIBUTE)
+    path.with_name(".out_0.digest").write_bytes(b"torn")
+    assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"residues")}
+
+
+def test_an_attribute_costs_no_block_of_its_own_on_ext4(var) -> None:
+    upload("out_0", b"residues")
+    path = storage.upload_path("out_0")
+    if b"manyhands" not in b"".join(os.fsencode(a) for a in os.listxattr(path)):
+        pytest.skip("no extended attributes here")
+    assert len(os.getxattr(path, storage.DIGEST_ATTRIBUTE)) == 56
+
+
+def test_a_finished_upload_is_never_opened_again(var) -> None:
+    upload("out_0", b"residues")
+    with pytest.raises(storage.UploadFinished):
+        storage.begin_upload("out_0", 0)
+    assert files_under(var / "upload") == {f"{storage.fan_out('out_0')}/out_0"}
+
+
+def test_an_upload_goes_on_from_any_offset_that_is_here(var) -> None:
+    leave_partial("out_0", b"residXXX")
+    with pytest.raises(storage.UploadGap, match="8"):
+        storage.begin_upload("out_0", 9)
+    assert upload("out_0", b"ues", offset=5) == digest_of(b"residues")
+
+
+def test_an_upload_of_another_content_is_discarded(var) -> None:
+    with storage.begin_upload("out_0", 0) as arriving:
+        arriving.write(b"residues")
+        with pytest.raises(storage.DigestMismatch):
+            arriving.finish(md5="0" * 32)
+    assert files_under(var) == set()
+    assert storage.upload_size("out_0") == storage.UploadSize(0, finished=False)
+
+
+def test_one_writer_at_a_time(var) -> None:
+    with storage.begin_upload("out_0", 0) as arriving:
+        for attempt in (
+            lambda: storage.begin_upload("out_0", 0),
+            lambda: storage.upload_size("out_0"),
+        ):
+            with pytest.raises(storage.UploadLocked):
+                attempt()
+        assert "is being written" in storage.delete_uploads(["out_0"])["out_0"]
+        arriving.write(b"residues")
+        arriving.finish(md5=None)
+    assert storage.upload_size("out_0") == storage.UploadSize(8, finished=True)
+
+
+@pytest.mark.parametrize(
+    "what_the_other_does", ["finishes", "discards", "finishes, and it is deleted"]
+)
+def test_a_writer_that_waited_for_the_lock_sees_what_became_of_the_file(
+    var, monkeypatch, what_the_other_does
+) -> None:
+    """Between our opening the partial file and locking it, another request ends with it."""
+    other = storage.begin_upload("out_0", 0)
+    other.write(b"first")
+    lock = fcntl.flock
+
+    def the_other_goes_first(descriptor, operation):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        if what_the_other_does == "discards":
+            with pytest.raises(storage.DigestMismatch):
+                other.finish(md5="0" * 32)
+        else:
+            other.finish(md5=None)
+        other.__exit__(None, None, None)
+        if what_the_other_does == "finishes, and it is deleted":
+            storage.delete_uploads(["out_0"])
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", the_other_goes_first)
+    if what_the_other_does == "finishes":
+        with pytest.raises(storage.UploadFinished):
+            storage.begin_upload("out_0", 0)
+        assert storage.upload_path("out_0").read_bytes() == b"first"
+    else:
+        upload("out_0", b"second")
+        assert storage.upload_path("out_0").read_bytes() == b"second"
+
+
+def test_deleting_uploads_takes_partials_and_sidecars_along(either_way) -> None:
+    upload("out_0", b"residues")
+    leave_partial("out_1", b"half")
+    assert storage.delete_uploads(["out_0", "out_1", "out_2"]) == {}
+    assert files_under(either_way) == set()
+
+
+def test_what_resists_deletion_is_named_and_the_rest_is_deleted(var) -> None:
+    storage.upload_path("out_0").mkdir(parents=True)
+    upload("out_1", b"residues")
+    failures = storage.delete_uploads(["out_0", "..", "out_1"])
+    assert set(failures) == {"out_0", ".."}
+    assert all(failures.values())
+    assert not storage.upload_path("out_1").exists()
+
+
+def test_fsync_is_called_when_asked_for(var, settings, monkeypatch) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    upload("out_0", b"residues")
+    assert synced == []
+    settings.UPLOAD_FSYNC = True
+    upload("out_1", b"residues")
+    assert len(synced) == 2  # the file and its folder
+
+
+# Results and the archive
+
+
+def test_a_result_is_kept_as_a_copy_and_may_replace_an_older_one(var) -> None:
+    data = os.urandom(300_000)
+    upload("out_0", data)
+    storage.write_result(app="mersenne", relative="wu_1/out", data=b"older")
+    path = storage.keep_result(upload_name="out_0", app="mersenne", relative="wu_1/out")
+    assert path == var / "results" / "mersenne" / "wu_1" / "out"
+    assert path.read_bytes() == data
+    storage.delete_uploads(["out_0"])
+    assert path.read_bytes() == data
+    assert files_under(var) == {"results/mersenne/wu_1/out"}
+
+
+def test_a_result_is_copied_where_the_kernel_does_not_copy(var, monkeypatch) -> None:
+    def not_here(*_):
+        raise OSError(errno.EXDEV, "other disk")
+
+    monkeypatch.setattr(os, "copy_file_range", not_here)
+    upload("out_0", b"residues")
+    path = storage.keep_result(upload_name="out_0", app="mersenne", relative="out")
+    assert path.read_bytes() == b"residues"
+
+
+@pytest.mark.parametrize("relative", ["", "../out", "/etc/passwd", "a//b", "a/../b", "a/"])
+def test_results_stay_in_their_folder(var, relative) -> None:
+    with pytest.raises(storage.BadFileName):
+        storage.write_result(app="mersenne", relative=relative, data=b"")
+
+
+def test_a_result_without_an_upload_leaves_nothing_behind(var) -> None:
+    with pytest.raises(FileNotFoundError):
+        storage.keep_result(upload_name="out_0", app="mersenne", relative="out")
+    assert files_under(var) == set()
+
+
+def test_results_are_synced_once_with_every_folder_above_them(var, monkeypatch) -> None:
+    paths = [storage.write_result(app="a", relative=f"b/{i}", data=b"x") for i in range(3)]
+    synced = []
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+    )
+    storage.sync_results(paths)
+    folders = [str(var / "results" / part) for part in ("", "a", "a/b")]
+    assert sorted(synced) == sorted([*map(str, paths), *(f.rstrip("/") for f in folders)])
+
+
+def test_an_archive_grows_by_members_that_any_tool_reads(var) -> None:
+    path = storage.append_archive(DAY, [b'{"id": 1}', b'{"id": 2}\n'])
+    storage.append_archive(DAY, [])
+    storage.append_archive(DAY, [b'{"id": 3}'])
+    assert path == var / "archive" / "2026-01-02.jsonl.gz"
+    assert list(storage.read_archive(path)) == [b'{"id": 1}', b'{"id": 2}', b'{"id": 3}']
+    assert gzip.decompress(path.read_bytes()) == b'{"id": 1}\n{"id": 2}\n{"id": 3}\n'
+
+
+@own_folders_are_fine
+@given(
+    batches=st.lists(
+        st.lists(st.binary(max_size=30).map(bytes.hex).map(str.encode), min_size=1),
+        min_size=1,
+        max_size=5,
+    ),
+    data=st.data(),
+)
+def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data) -> None:
+    (var / "archive" / "2026-01-02.jsonl.gz").unlink(missing_ok=True)
+    whole, start = [], 0
+    for batch in batches[:-1]:
+        start = storage.append_archive(DAY, batch).stat().st_size
+        whole += batch
+    path = storage.append_archive(DAY, batches[-1])
+    torn = path.read_bytes()
+    path.write_bytes(
+        torn[: data.draw(st.integers(start, len(torn) - 1))]
+        + data.draw(st.sampled_from([b"", b"\xff\xff\xff"]))
+    )
+    if data.draw(st.booleans()):
+        storage._archive_ends.clear()  # another process
+    storage.append_archive(DAY, [b"after"])
+    assert list(storage.read_archive(path)) == [*whole, b"after"]
+
+
+def test_appenders_of_two_processes_do_not_cut_each_other(var) -> None:
+    storage.append_archive(DAY, [b"ours"])
+    ours = dict(storage._archive_ends)
+    storage._archive_ends.clear()
+    storage.append_archive(DAY, [b"theirs"])
+    storage._archive_ends.update(ours)
+    path = storage.append_archive(DAY, [b"ours again"])
+    assert list(storage.read_archive(path)) == [b"ours", b"theirs", b"ours again"]
