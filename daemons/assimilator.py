@@ -32,9 +32,7 @@ from scheduler.lifecycle import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from daemons.science.interfaces import Assimilator
+    from daemons.science.interfaces import Assimilator, Written
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +59,7 @@ class _Batch:
     done: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, Any]] = field(default_factory=list)
     untouched: list[dict[str, Any]] = field(default_factory=list)
-    written: list[Path] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
     settled: int = 0
 
 
@@ -166,9 +164,8 @@ def _hand_over_and_settle(assimilate: Assimilator, row: dict[str, Any], *, now: 
     """Exactly once: what the science writes to our database commits with the settlement."""
     with transaction.atomic():
         settled = _settle([row], now=now)
-        if settled:
-            if written := list(assimilate(assimilation(row)) or ()):
-                storage.sync_results(written)
+        if settled and (written := list(assimilate(assimilation(row)) or ())):
+            storage.sync_results(written)
     return settled
 
 
@@ -223,4 +220,5 @@ def _settle(rows: list[dict[str, Any]], *, now: datetime) -> int:
 
 def _wait(attempts: int) -> timedelta:
     """How long a workunit waits after failing; its token counts how often it was tried."""
-    return min(FIRST_WAIT * 2 ** min(attempts - 1, 20), LONGEST_WAIT)
+    doublings: int = 2 ** min(attempts - 1, 20)
+    return min(FIRST_WAIT * doublings, LONGEST_WAIT)

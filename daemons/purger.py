@@ -94,8 +94,8 @@ def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
 
 def _oldest_of(tokens: dict[int, int]) -> datetime:
     """Nothing happened to these workunits before: older days of the ledger need not be read."""
-    row = sql.fetch_one("read_oldest_birth", {"ids": list(tokens)}, PACKAGE)
-    oldest: datetime = row["oldest"] if row else datetime.min
+    (row,) = sql.fetch("read_oldest_birth", {"ids": list(tokens)}, PACKAGE)
+    oldest: datetime = row["oldest"]
     return oldest
 
 

@@ -38,7 +38,7 @@ def prepare(parser: CommandParser) -> CommandParser:
         sys.stderr.write(f"{parser.prog}: {message}{hint}\n")
         raise SystemExit(2)
 
-    parser.error = error  # type: ignore[assignment,method-assign]  # Django's raises from call_command
+    parser.error = error  # type: ignore[method-assign]  # Django's raises from call_command
     return parser
 
 

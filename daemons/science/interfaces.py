@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 
+if TYPE_CHECKING:
+    #: A file of ``var/results`` that is not yet on disk for good.
+    Written = Path
+
 
 class Validator(Protocol[E]):
     """Says whether two results of a workunit agree.

@@ -113,7 +113,7 @@ def test_a_file_that_an_app_version_uses_stays():
 
 
 def test_a_doomed_file_that_cannot_be_deleted_keeps_its_row():
-    workunit, file = a_ready_workunit()
+    _workunit, file = a_ready_workunit()
     path = storage.download_path(file.name)
     path.unlink()
     path.mkdir()

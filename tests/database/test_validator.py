@@ -48,7 +48,7 @@ def test_two_that_agree_are_valid_and_the_first_is_canonical():
 
 
 def test_the_odd_one_out_is_invalid_and_not_paid():
-    workunit, results = asking("aba")
+    _workunit, results = asking("aba")
     a_pass(validator)
     assert refreshed(*results) == [1, 2, 1]
     assert [result.granted_credit for result in results] == [PAY, 0, PAY]
@@ -90,8 +90,8 @@ def test_a_missing_output_is_an_error_and_the_result_is_replaced():
 
 def test_an_optional_output_may_be_missing_if_all_miss_it():
     outputs = [{"open_name": "out", "optional": True}]
-    workunit, results = asking("..", outputs=outputs)
-    other, others = asking("a.", outputs=outputs)
+    _workunit, results = asking("..", outputs=outputs)
+    _other, others = asking("a.", outputs=outputs)
     a_pass(validator)
     assert refreshed(*results) == [1, 1]
     assert refreshed(*others) == [4, 4]
@@ -99,7 +99,7 @@ def test_an_optional_output_may_be_missing_if_all_miss_it():
 
 def test_an_output_that_is_not_validated_must_arrive_and_may_differ():
     outputs = [{"open_name": "out", "no_validate": True}]
-    workunit, results = asking("ab", outputs=outputs)
+    _workunit, results = asking("ab", outputs=outputs)
     a_pass(validator)
     assert refreshed(*results) == [1, 1]
 
@@ -163,7 +163,7 @@ def test_what_was_paid_before_is_not_paid_again():
 )
 def test_an_app_pays_by_its_rule(rule, paid):
     app = rows.an_app(credit_rule=rule, credit_per_workunit=Decimal("2.5"))
-    workunit, results = asking("aa", app=app)
+    workunit, _results = asking("aa", app=app)
     a_pass(validator)
     workunit.refresh_from_db()
     assert workunit.canonical_credit == paid

@@ -24,7 +24,7 @@ class DaemonCommand(BaseCommand):
     """Drive one daemon: once with --once, else until SIGINT or SIGTERM."""
 
     daemon_name: ClassVar[str]
-    requires_system_checks: ClassVar[list[str]] = []
+    requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Say what the daemon is for, and keep Django's own options out of a short help."""

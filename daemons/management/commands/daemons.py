@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from threading import Event
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
@@ -21,7 +21,7 @@ from daemons.registry import DAEMONS
 class Command(BaseCommand):
     """All daemons as child processes; one that dies is started again."""
 
-    requires_system_checks: ClassVar[list[str]] = []
+    requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         """Say what it does, in a help that fits a screen."""
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         stop = Event()
         if options["with_parent"]:
             die_with_parent()
-        # The first connection starts the embedded server, if there is one: six children need not race.
+        # The first connection starts the embedded server: six children need not race for it.
         connection.ensure_connection()
         connection.close()
         with stopping_on_signals(stop, self._say):

@@ -1,0 +1,104 @@
+"""Checks the invariants on the live database and shows the rows that break one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from scheduler.queries.invariants import Invariant, Violation, invariants
+
+#: As many rows of each invariant are shown; JSON has them all.
+SHOWN = 20
+
+
+class Command(BaseCommand):
+    """Check everything that must hold."""
+
+    help = (
+        "Check on the live database what must always hold, and show the rows that break it. "
+        "Exit status: 0 all holds, 1 something does not."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options."""
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument("--list", action="store_true", help="say what is checked, and exit")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Check, print, and exit with 1 if something is broken."""
+        checked = invariants()
+        if options["list"]:
+            self.stdout.write("\n".join(f"{one.name}: {one.sentence}" for one in checked))
+            return
+        broken = _check(checked)
+        total = sum(len(found) for _, found in broken)
+        if options["json"]:
+            self.stdout.write(json.dumps(_as_json(checked, broken), indent=2))
+        else:
+            self.stdout.write("\n".join([*_lines(broken), f"fsck: {_count(total)}"]))
+        if total:
+            sys.exit(1)
+
+
+def _check(checked: tuple[Invariant, ...]) -> list[tuple[Invariant, list[Violation]]]:
+    broken = []
+    with _progress(len(checked)) as begin:
+        for invariant in checked:
+            begin(invariant.name)
+            if found := invariant.find(timezone.now()):
+                broken.append((invariant, found))
+    return broken
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar on standard error if that is a terminal, else nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _name: None
+        return
+    columns = (
+        TextColumn("fsck"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[at]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("fsck", total=total, at="")
+        yield lambda name: progress.update(task, advance=1, at=name.replace("_", " "))
+
+
+def _lines(broken: list[tuple[Invariant, list[Violation]]]) -> Iterator[str]:
+    for invariant, found in broken:
+        yield f"Broken: {invariant.sentence}"
+        yield from (f"  {violation.name}: {violation.detail}" for violation in found[:SHOWN])
+        if len(found) > SHOWN:
+            yield f"  ... and {len(found) - SHOWN} more."
+
+
+def _count(total: int) -> str:
+    return f"{total} violation{'' if total == 1 else 's'}"
+
+
+def _as_json(
+    checked: tuple[Invariant, ...], broken: list[tuple[Invariant, list[Violation]]]
+) -> dict[str, Any]:
+    rows = {
+        invariant.name: [{"name": one.name, "detail": one.detail} for one in found]
+        for invariant, found in broken
+    }
+    return {
+        "violations": sum(map(len, rows.values())),
+        "invariants": [
+            {"name": one.name, "sentence": one.sentence, "broken_by": rows.get(one.name, [])}
+            for one in checked
+        ],
+    }

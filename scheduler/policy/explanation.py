@@ -1,0 +1,154 @@
+"""Why a workunit is where it is, in sentences [pure].
+
+Says what the transitioner's judgement of this moment is, and whom the workunit waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from scheduler.facts.work import ResultFacts, WorkunitFacts
+from scheduler.lifecycle import (
+    AssimilateState,
+    ErrorMask,
+    FileDeleteState,
+    Outcome,
+    ReleaseState,
+    ServerState,
+    ValidateState,
+)
+from scheduler.policy.replication import Verdict, effective_target, judge
+
+
+def explain(workunit: WorkunitFacts, *, now: datetime) -> tuple[str, ...]:
+    """What a workunit is, what it waits for, and what would be done to it now."""
+    verdict = judge(workunit, now=now)
+    has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
+    lines = _of_ended(workunit, verdict) if has_ended else _of_open(workunit, verdict, now)
+    return (*lines, *_next_step(workunit, verdict, now))
+
+
+def _of_open(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterator[str]:
+    counts = verdict.counts
+    yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
+    if counts.inconclusive and counts.inconclusive == counts.successes:
+        wanted = effective_target(workunit, counts)
+        yield f"its successes disagree: {wanted} are wanted now"
+    if counts.errors or counts.given_up:
+        yield (
+            f"had {_number(counts.errors, 'error')} (at most {workunit.max_error_results}), "
+            f"{_number(counts.given_up, 'result')} given up"
+        )
+    yield f"has had {_number(counts.total, 'result')} of at most {workunit.max_total_results}"
+    if workunit.release_state == ReleaseState.HELD:
+        yield "is held by staff: it waits to be released"
+    if workunit.pending_dependency_count:
+        yield f"waits for {workunit.pending_dependency_count} workunits that it depends on"
+    if workunit.start_after is not None and workunit.start_after > now:
+        yield f"must not start before {at(workunit.start_after)}"
+    yield from _waits_for_results(workunit)
+    if workunit.need_validate:
+        yield "waits for the validator"
+    for limit, meaning in ((workunit.end_before, "end"), (workunit.start_before, "start")):
+        if limit is not None and (meaning == "end" or not counts.ever_sent):
+            yield f"expires if it does not {meaning} before {at(limit)}"
+
+
+def _waits_for_results(workunit: WorkunitFacts) -> Iterator[str]:
+    for result in workunit.results:
+        if result.server_state == ServerState.UNSENT:
+            yield f"{result.name} waits for a host that may have it"
+        elif result.server_state == ServerState.INACTIVE:
+            yield f"{result.name} is held back"
+        elif result.server_state == ServerState.IN_PROGRESS and result.report_deadline:
+            yield f"{result.name} is in progress until {at(result.report_deadline)}"
+
+
+def _of_ended(workunit: WorkunitFacts, verdict: Verdict) -> Iterator[str]:
+    if workunit.error_mask:
+        reasons = ", ".join((bit.name or "").lower() for bit in ErrorMask(workunit.error_mask))
+        yield f"failed: {reasons.replace('_', ' ')}"
+    else:
+        names = {result.id: result.name for result in workunit.results}
+        canonical = workunit.canonical_result_id or 0
+        yield f"has its answer: {names.get(canonical, f'result {canonical}')} is canonical"
+    yield {
+        AssimilateState.INIT: "is not assimilated yet",
+        AssimilateState.READY: "waits for the assimilator",
+        AssimilateState.DONE: "is assimilated",
+    }[AssimilateState(workunit.assimilate_state)]
+    if workunit.need_validate:
+        yield "late results wait for the validator"
+    yield from _waits_for_results(workunit)
+    if verdict.look_again_at is not None:
+        yield f"results that did not reply may come for credit until {at(verdict.look_again_at)}"
+    yield from _waits_for_deletion(workunit)
+
+
+def _waits_for_deletion(workunit: WorkunitFacts) -> Iterator[str]:
+    if workunit.assimilate_state != AssimilateState.DONE:
+        return
+    states = [result.file_delete_state for result in workunit.results]
+    pending = sum(state in {FileDeleteState.READY, FileDeleteState.ERROR} for state in states)
+    if pending or workunit.file_delete_state in {FileDeleteState.READY, FileDeleteState.ERROR}:
+        yield "waits for the file deleter"
+    elif workunit.file_delete_state == FileDeleteState.DONE and all(
+        state == FileDeleteState.DONE for state in states
+    ):
+        yield "waits for the purger"
+
+
+def _next_step(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterator[str]:
+    if verdict.changes_anything:
+        steps = [str(move) for move in verdict.workunit_moves]
+        steps += [f"{_number(verdict.replicas, 'new result')}"] if verdict.replicas else []
+        steps += ["ask for validation"] if verdict.validate else []
+        steps += [f"{_number(len(verdict.result_moves), 'move')} of results"] * bool(
+            verdict.result_moves
+        )
+        steps += ["forget its class of hosts"] if verdict.reset_class else []
+        yield f"the transitioner will: {'; '.join(steps)}"
+        if workunit.transition_at is None or workunit.transition_at > now:
+            yield "but nobody has woken the transitioner: run fsck"
+    elif workunit.transition_at is None:
+        yield "the transitioner has nothing to decide"
+    else:
+        yield f"the transitioner looks again at {at(workunit.transition_at)}"
+
+
+def explain_result(result: ResultFacts) -> tuple[str, ...]:
+    """What a result is, in sentences."""
+    server_state = ServerState(result.server_state)
+    if server_state is not ServerState.OVER:
+        sentence = {
+            ServerState.INACTIVE: "is held back until its workunit is released",
+            ServerState.UNSENT: "waits for a host that may have it",
+            ServerState.IN_PROGRESS: "is being computed",
+        }[server_state]
+        until = f" until {at(result.report_deadline)}" if result.report_deadline else ""
+        return (sentence + (until if server_state is ServerState.IN_PROGRESS else ""),)
+    outcome, validity = Outcome(result.outcome), ValidateState(result.validate_state)
+    lines = [f"is over: {outcome.name.lower().replace('_', ' ')}"]
+    if outcome is Outcome.SUCCESS:
+        lines.append(f"its validation is {validity.name.lower().replace('_', ' ')}")
+    if outcome is Outcome.NO_REPLY and result.credit_deadline is not None:
+        lines.append(f"is taken for credit if it comes before {at(result.credit_deadline)}")
+    files = FileDeleteState(result.file_delete_state).name.lower()
+    lines.append(f"deletion of its files: {files}")
+    return tuple(lines)
+
+
+def at(moment: datetime) -> str:
+    """A moment as people read it.
+
+    >>> from datetime import UTC
+    >>> at(datetime(2026, 1, 1, 12, tzinfo=UTC))
+    '2026-01-01 12:00:00 UTC'
+    """
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _number(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

@@ -1,0 +1,200 @@
+"""Checks the invariants on the live database: what holds, and the rows that break it.
+
+Each invariant is one statement, or one walk over the rows in batches, each of one snapshot: daemons
+may be at work meanwhile.  What a walk finds wrong is read once more before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Model, QuerySet
+
+from scheduler import sql, storage
+from scheduler.facts.work import RESULT_COLUMNS, WORKUNIT_COLUMNS, ResultFacts, WorkunitFacts
+from scheduler.lifecycle import MOVES, FileDeleteState
+from scheduler.models import File, Result, ResultFile, Workunit
+from scheduler.policy.replication import judge
+
+PACKAGE = "scheduler.sql.invariants"
+BATCH = 1000
+
+T = TypeVar("T", bound=Model)
+
+#: Statements that hold whether or not the ledger is written, in the order of a workunit's life.
+STATEMENTS = (
+    "answer_or_reason",
+    "canonical_is_valid",
+    "no_more_results_than_allowed",
+    "one_live_result_per_host",
+    "finished_when_assimilated",
+    "outputs_kept_until_assimilated",
+    "canonical_outputs_kept_until_judged",
+    "inputs_kept_until_over",
+    "host_credit_is_its_sum",
+    "account_credit_is_its_sum",
+    "granted_credit_is_entered",
+    "doomed_files_are_unused",
+    "unused_files_are_doomed",
+    "moves_are_legal",
+)
+#: Statements that hold only if every move was written to the ledger.
+LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One row that breaks an invariant."""
+
+    name: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """What holds, in a sentence, and how to find what breaks it."""
+
+    name: str
+    sentence: str
+    find: Callable[[datetime], list[Violation]]
+
+
+def invariants() -> tuple[Invariant, ...]:
+    """All that is checked; what only the ledger proves is left out where that is off."""
+    names = STATEMENTS + (LEDGER_STATEMENTS if settings.PROJECT.ledger else ())
+    return (
+        *(_of_statement(name) for name in names),
+        Invariant(
+            "nobody_is_forgotten",
+            "Every workunit that is not due has nothing left to decide.",
+            _forgotten_workunits,
+        ),
+        Invariant(
+            "needed_outputs_exist",
+            "Every output that is needed is on disk.",
+            lambda _now: _misplaced_outputs(FileDeleteState.INIT),
+        ),
+        Invariant(
+            "deleted_outputs_are_gone",
+            "Every output that was deleted is gone from disk.",
+            lambda _now: _misplaced_outputs(FileDeleteState.DONE),
+        ),
+        Invariant(
+            "inputs_exist", "Every file that clients download is on disk.", _missing_downloads
+        ),
+    )
+
+
+def _of_statement(name: str) -> Invariant:
+    first_line = sql.load(name, PACKAGE).partition("\n")[0]
+    return Invariant(name, first_line.removeprefix("-- "), lambda _now: _run(name))
+
+
+def _run(name: str) -> list[Violation]:
+    params = {
+        "axes": [move.axis.value for move in MOVES],
+        "sources": [int(move.source) for move in MOVES],
+        "targets": [int(move.target) for move in MOVES],
+        "becauses": [move.because.value for move in MOVES],
+        "bys": [move.by.value for move in MOVES],
+    }
+    used = params if name == "moves_are_legal" else {}
+    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, used, PACKAGE)]
+
+
+def _forgotten_workunits(now: datetime) -> list[Violation]:
+    """Workunits that the transitioner would move, or look at later, if anybody had told it."""
+    forgotten = []
+    for facts in _all_facts():
+        if facts.transition_at is not None:
+            continue
+        verdict = judge(facts, now=now)
+        if verdict.changes_anything:
+            forgotten.append(Violation(facts.name, "there is something to do, but it is not due"))
+        elif verdict.look_again_at is not None:
+            forgotten.append(
+                Violation(facts.name, f"nobody looks again at {verdict.look_again_at}")
+            )
+    return forgotten
+
+
+def _all_facts() -> Iterator[WorkunitFacts]:
+    last = 0
+    while True:
+        with _one_snapshot():
+            workunits = list(
+                Workunit.objects.filter(pk__gt=last)
+                .order_by("pk")
+                .values(*WORKUNIT_COLUMNS)[:BATCH]
+            )
+            if not workunits:
+                return
+            results: dict[int, list[ResultFacts]] = {}
+            ids = [row["id"] for row in workunits]
+            rows = Result.objects.filter(workunit_id__in=ids).order_by("id")
+            for row in rows.values(*RESULT_COLUMNS):
+                results.setdefault(row["workunit_id"], []).append(ResultFacts(**row))
+        for row in workunits:
+            yield WorkunitFacts(**row, results=tuple(results.get(row["id"], ())))
+        last = ids[-1]
+
+
+def _one_snapshot() -> Any:  # noqa: ANN401  Django's Atomic has no public name
+    """A transaction; of one snapshot, unless it is part of another already."""
+    is_outermost = not connection.in_atomic_block
+    atomic = transaction.atomic()
+    if not is_outermost:
+        return atomic
+    return _Snapshot(atomic)
+
+
+class _Snapshot:
+    """An outermost transaction whose statements all see the same moment."""
+
+    def __init__(self, atomic: Any) -> None:  # noqa: ANN401
+        self._atomic = atomic
+
+    def __enter__(self) -> None:
+        self._atomic.__enter__()
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def __exit__(self, *error: object) -> None:
+        self._atomic.__exit__(*error)
+
+
+def _misplaced_outputs(state: FileDeleteState) -> list[Violation]:
+    should_exist = state is FileDeleteState.INIT
+    rows = ResultFile.objects.filter(result__file_delete_state=state)
+    detail = "is needed but not on disk" if should_exist else "was deleted but is on disk"
+    return [
+        Violation(file.name, detail)
+        for file in _in_batches(rows)
+        if storage.upload_path(file.name).exists() is not should_exist and _still(rows, file)
+    ]
+
+
+def _missing_downloads(_now: datetime) -> list[Violation]:
+    rows = File.objects.filter(doomed_at=None)
+    return [
+        Violation(file.name, "is not on disk")
+        for file in _in_batches(rows)
+        if not storage.download_path(file.name).exists() and _still(rows, file)
+    ]
+
+
+def _in_batches(rows: QuerySet[T]) -> Iterator[T]:
+    last = 0
+    while found := list(rows.filter(pk__gt=last).order_by("pk")[:BATCH]):
+        yield from found
+        last = found[-1].pk
+
+
+def _still(rows: QuerySet[T], row: T) -> bool:
+    """Whether a row is among these even now: a daemon may have moved it since it was read."""
+    return rows.filter(pk=row.pk).exists()

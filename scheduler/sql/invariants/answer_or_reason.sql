@@ -1,0 +1,8 @@
+-- Every workunit has at most one of an answer and a reason why not, and is assimilated with one.
+SELECT
+    name,
+    'error_mask ' || error_mask || ', canonical result ' || coalesce(canonical_result_id, 0) AS detail
+FROM workunit
+WHERE
+    (canonical_result_id IS NOT NULL AND error_mask <> 0)
+    OR (assimilate_state <> 0 AND canonical_result_id IS NULL AND error_mask = 0)

@@ -1,0 +1,15 @@
+-- Every canonical result exists, belongs to its workunit, and is a valid success.
+SELECT
+    w.name,
+    coalesce('canonical result ' || r.name || ' is none', 'canonical result is gone') AS detail
+FROM workunit AS w
+LEFT JOIN result AS r ON w.canonical_result_id = r.id
+WHERE
+    w.canonical_result_id IS NOT NULL
+    AND (
+        r.id IS NULL
+        OR r.workunit_id <> w.id
+        OR r.server_state <> 5
+        OR r.outcome <> 1
+        OR r.validate_state <> 1
+    )

@@ -1,0 +1,11 @@
+-- No doomed file is referred to.
+SELECT
+    file.name,
+    'doomed at ' || file.doomed_at AS detail
+FROM file
+WHERE
+    file.doomed_at IS NOT NULL
+    AND (
+        EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
+        OR EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)
+    )

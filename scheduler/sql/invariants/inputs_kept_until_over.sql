@@ -1,0 +1,7 @@
+-- Inputs are given up only when the workunit is assimilated and all its results are over.
+SELECT
+    w.name,
+    'file_delete_state ' || w.file_delete_state || ' while ' || r.name || ' is not over' AS detail
+FROM workunit AS w
+INNER JOIN result AS r ON w.id = r.workunit_id AND r.server_state <> 5
+WHERE w.file_delete_state <> 0

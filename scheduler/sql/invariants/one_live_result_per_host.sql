@@ -1,0 +1,9 @@
+-- No host holds two results of one workunit.
+SELECT
+    w.name,
+    'host ' || r.host_id || ' holds ' || string_agg(r.name, ', ' ORDER BY r.id) AS detail
+FROM result AS r
+INNER JOIN workunit AS w ON r.workunit_id = w.id
+WHERE r.server_state = 4
+GROUP BY w.id, r.host_id
+HAVING count(*) > 1

@@ -1,0 +1,62 @@
+-- Every living row is in the states that its last moves in the ledger reached.
+WITH last_move AS (
+    SELECT DISTINCT ON (workunit_id, result_id, axis)
+        workunit_id,
+        result_id,
+        axis,
+        target
+    FROM ledger_entry
+    ORDER BY workunit_id, result_id, axis, id DESC
+),
+
+state AS (
+    SELECT
+        r.name,
+        r.workunit_id,
+        r.id AS result_id,
+        s.axis,
+        s.code,
+        s.initial
+    FROM result AS r
+    CROSS JOIN LATERAL (
+        VALUES
+        (1, r.server_state * 10 + r.outcome, -1),
+        (2, r.validate_state, 0),
+        (3, r.file_delete_state, 0)
+    ) AS s (axis, code, initial)
+    UNION ALL
+    SELECT
+        w.name,
+        w.id,
+        NULL,
+        s.axis,
+        s.code,
+        s.initial
+    FROM workunit AS w
+    CROSS JOIN LATERAL (
+        VALUES
+        (
+            4,
+            CASE
+                WHEN w.canonical_result_id IS NOT NULL THEN 2
+                WHEN w.error_mask <> 0 THEN 3
+                ELSE 1
+            END,
+            -1
+        ),
+        (6, w.assimilate_state, 0),
+        (7, w.file_delete_state, 0)
+    ) AS s (axis, code, initial)
+)
+
+SELECT
+    state.name,
+    'axis ' || state.axis || ' is ' || state.code || ', the ledger says '
+        || coalesce(last_move.target::text, 'nothing') AS detail
+FROM state
+LEFT JOIN last_move
+    ON
+        state.workunit_id = last_move.workunit_id
+        AND state.result_id IS NOT DISTINCT FROM last_move.result_id
+        AND state.axis = last_move.axis
+WHERE state.code <> coalesce(last_move.target, nullif(state.initial, -1), -2)

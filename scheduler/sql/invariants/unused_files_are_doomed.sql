@@ -1,0 +1,9 @@
+-- Every file that nobody refers to is doomed.
+SELECT
+    file.name,
+    'made at ' || file.created_at AS detail
+FROM file
+WHERE
+    file.doomed_at IS NULL
+    AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
+    AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)

@@ -1,0 +1,138 @@
+"""`explain` says where a workunit is and what it waits for, by the transitioner's own judgement."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from daemons import transitioner
+from scheduler.queries.work import explanation_of
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+
+pytestmark = pytest.mark.django_db
+
+
+def explained(row):
+    return explanation_of(row.name, now=NOON)
+
+
+def test_a_workunit_says_what_it_has_and_what_it_waits_for():
+    workunit = rows.a_workunit(transition_at=None)
+    rows.a_result(workunit, "success", output=b"a")
+    sent = rows.a_result(workunit, "sent")
+    found = explained(workunit)
+    assert found.reasons == (
+        "has 1 success of 2 needed to validate",
+        "has had 2 results of at most 10",
+        f"{sent.name} is in progress until 2026-01-02 12:00:00 UTC",
+        "the transitioner has nothing to decide",
+    )
+
+
+def test_a_workunit_that_is_due_says_what_will_be_done():
+    assert explained(rows.a_workunit()).reasons[-1] == "the transitioner will: 2 new results"
+
+
+def test_a_forgotten_workunit_is_said_to_be_one():
+    workunit = rows.a_workunit(transition_at=None)
+    assert explained(workunit).reasons[-1] == "but nobody has woken the transitioner: run fsck"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"release_state": 2}, "is held by staff: it waits to be released"),
+        (
+            {"release_state": 1, "pending_dependency_count": 3},
+            "waits for 3 workunits that it depends on",
+        ),
+        (
+            {"start_after": NOON + timedelta(hours=1)},
+            "must not start before 2026-01-01 13:00:00 UTC",
+        ),
+        ({"need_validate": True}, "waits for the validator"),
+        (
+            {"end_before": NOON + timedelta(hours=1)},
+            "expires if it does not end before 2026-01-01 13:00:00 UTC",
+        ),
+    ],
+)
+def test_every_wait_has_its_sentence(fields, sentence):
+    assert sentence in explained(rows.a_workunit(**fields)).reasons
+
+
+@pytest.mark.parametrize(
+    ("states", "sentence"),
+    [
+        ({"assimilate_state": 1}, "waits for the assimilator"),
+        ({"assimilate_state": 2, "file_delete_state": 1}, "waits for the file deleter"),
+        ({"assimilate_state": 2, "file_delete_state": 2}, "waits for the purger"),
+    ],
+)
+def test_a_workunit_that_ended_waits_for_one_daemon_after_the_other(states, sentence):
+    workunit = rows.settled(rows.a_workunit(transition_at=None), **states)
+    found = explained(workunit).reasons
+    assert found[0] == "failed: cancelled"
+    assert sentence in found
+
+
+def test_the_timeline_is_the_ledgers():
+    workunit = rows.a_workunit()
+    a_pass(transitioner)
+    found = explained(workunit)
+    assert [(s.subject, s.axis, s.source, s.target, s.because, s.by) for s in found.timeline] == [
+        (f"{workunit.name}_{n}", "result", "nothing", "UNSENT", "replica needed", "transitioner")
+        for n in range(2)
+    ]
+
+
+def test_a_replacement_names_the_account_that_must_wait_for_it():
+    app = rows.an_app(retry_same_account_after=timedelta(days=1))
+    workunit = rows.a_workunit(app)
+    had = rows.a_result(workunit, "error")
+    has = rows.a_result(workunit, "sent")
+    replacement = rows.a_result(workunit)
+    assert explained(replacement).reasons == (
+        "waits for a host that may have it",
+        f"does not go back to account {had.account}, which had {had.name}, "
+        "before 2026-01-02 11:00:00 UTC",
+        f"does not go to account {has.account}, which has {has.name}",
+    )
+
+
+def test_a_result_says_what_may_happen_next():
+    result = rows.a_result(rows.a_workunit(), "sent")
+    found = explained(result)
+    assert found.reasons == ("is being computed until 2026-01-02 12:00:00 UTC",)
+    assert any("OVER/NO_REPLY" in move and "timeout_checker" in move for move in found.may_happen)
+
+
+def test_the_command_prints_a_page_and_json():
+    workunit = rows.a_workunit()
+    a_pass(transitioner)
+    page, data = StringIO(), StringIO()
+    call_command("explain", workunit.name, stdout=page)
+    call_command("explain", workunit.name, "--json", stdout=data)
+    assert page.getvalue().startswith(f"workunit {workunit.name}\n")
+    assert "result: nothing → UNSENT  (replica needed, transitioner)" in page.getvalue()
+    assert json.loads(data.getvalue())["name"] == workunit.name
+
+
+def test_an_unknown_name_is_met_with_a_hint():
+    with pytest.raises(CommandError, match="no workunit or result named 'nix'.*Hint"):
+        call_command("explain", "nix")
+
+
+def test_it_says_when_the_ledger_is_off(settings):
+    from dataclasses import replace
+
+    settings.PROJECT = replace(settings.PROJECT, ledger=False)
+    page = StringIO()
+    call_command("explain", rows.a_workunit().name, stdout=page)
+    assert "The ledger is off" in page.getvalue()

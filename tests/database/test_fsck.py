@@ -1,0 +1,235 @@
+"""`fsck` is silent about what holds and shows the rows that break an invariant."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from daemons import transitioner
+from scheduler import storage
+from scheduler.models import CreditEntry, File, LedgerEntry
+from scheduler.queries.invariants import invariants
+from scheduler.sql import guard
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def unguarded():
+    """What the guard triggers and the law would not let happen."""
+    guard.remove()
+    yield
+    guard.install()
+
+
+def broken():
+    """The names of the invariants that do not hold, with the rows that break them."""
+    found = {one.name: one.find(NOON) for one in invariants()}
+    return {name: [v.name for v in violations] for name, violations in found.items() if violations}
+
+
+def in_the_ledger(row, axis, target, *, source=0, because=2, by=3):
+    """A move as it should have been written."""
+    is_workunit = row._meta.db_table == "workunit"
+    return LedgerEntry.objects.create(
+        at=NOON,
+        workunit_id=row.pk if is_workunit else row.workunit_id,
+        result_id=None if is_workunit else row.pk,
+        axis=axis,
+        source=source,
+        target=target,
+        because=because,
+        by=by,
+    )
+
+
+@pytest.fixture
+def workunit(settings):
+    """A sound workunit, with results, after a pass; fsck finds nothing wrong with it."""
+    workunit = rows.a_workunit()
+    in_the_ledger(workunit, 4, 1, because=1, by=1)
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert broken() == {}
+    return workunit
+
+
+def test_a_sound_database_has_no_violations(workunit):
+    out = StringIO()
+    call_command("fsck", stdout=out)
+    assert out.getvalue() == "fsck: 0 violations\n"
+
+
+def test_a_forgotten_workunit_is_found(workunit):
+    workunit.results.all().delete()
+    LedgerEntry.objects.filter(result_id__isnull=False).delete()
+    assert broken() == {"nobody_is_forgotten": [workunit.name]}
+
+
+def test_an_end_that_nobody_looks_at_is_found(workunit):
+    rows.update(workunit, end_before=rows.hours(5))
+    assert broken() == {"nobody_is_forgotten": [workunit.name]}
+
+
+def test_a_state_that_the_ledger_does_not_know_is_found(workunit):
+    result = workunit.results.first()
+    host = rows.a_host()
+    rows.update(
+        result,
+        server_state=4,
+        host=host,
+        account=host.account,
+        sent_at=NOON,
+        report_deadline=rows.hours(1),
+    )
+    assert broken() == {"states_are_the_last_moves": [result.name]}
+
+
+def test_a_move_that_the_law_does_not_name_is_found(workunit, unguarded):
+    in_the_ledger(workunit, 4, 1, because=1, by=6)
+    assert set(broken()) == {"moves_are_legal", "moves_are_unbroken"}
+
+
+def test_a_break_in_the_ledger_is_found(workunit):
+    result = workunit.results.first()
+    in_the_ledger(result, 1, 51, source=40, because=5, by=2)
+    assert set(broken()) == {"moves_are_unbroken", "states_are_the_last_moves"}
+
+
+def test_a_canonical_result_that_is_not_valid_is_found(workunit):
+    rows.update(workunit, canonical_result=workunit.results.first())
+    in_the_ledger(workunit, 4, 2, source=1, because=17, by=5)
+    assert broken()["canonical_is_valid"] == [workunit.name]
+
+
+def test_credit_that_is_not_in_the_books_is_found(workunit):
+    host = rows.a_host()
+    rows.update(host, total_credit=5)
+    rows.update(host.account, total_credit=6)
+    assert broken() == {
+        "host_credit_is_its_sum": [f"host {host.pk}"],
+        "account_credit_is_its_sum": [f"account {host.account_id}"],
+    }
+
+
+def test_credit_of_results_that_are_purged_still_counts(workunit):
+    host = rows.a_host()
+    CreditEntry.objects.create(
+        result_id=99,
+        rule="validated",
+        account=host.account,
+        host=host,
+        app=workunit.app,
+        amount=5,
+        granted_at=NOON,
+    )
+    rows.update(host, total_credit=5)
+    rows.update(host.account, total_credit=5)
+    assert broken() == {}
+
+
+def test_a_result_that_was_paid_off_the_books_is_found(workunit):
+    result = workunit.results.first()
+    rows.update(result, granted_credit=1)
+    assert broken() == {"granted_credit_is_entered": [result.name]}
+
+
+def test_files_that_are_missing_or_left_are_found(workunit):
+    result = workunit.results.first()
+    missing = rows.an_output(result, b"x")
+    file = rows.an_input(workunit)
+    storage.download_path(file.name).unlink()
+    assert broken() == {"needed_outputs_exist": [missing.name], "inputs_exist": [file.name]}
+
+
+def test_files_that_nobody_refers_to_are_found(workunit):
+    file = rows.an_input(workunit)
+    workunit.input_files.all().delete()
+    assert broken() == {"unused_files_are_doomed": [file.name]}
+    rows.update(file, doomed_at=NOON)
+    assert broken() == {}
+
+
+def test_a_doomed_file_that_is_in_use_is_found(workunit):
+    file = rows.an_input(workunit)
+    File.objects.update(doomed_at=NOON)
+    assert broken() == {"doomed_files_are_unused": [file.name]}
+
+
+def test_inputs_that_went_too_early_are_found(workunit, unguarded):
+    rows.settled(workunit, assimilate_state=2, file_delete_state=1)
+    names = [result.name for result in workunit.results.all()]
+    assert len(broken()["inputs_kept_until_over"]) == len(names)
+
+
+def test_two_results_of_a_workunit_on_one_host_are_found(workunit):
+    host = rows.a_host()
+    for result in workunit.results.all():
+        rows.walk(
+            result,
+            server_state=4,
+            outcome=0,
+            host=host,
+            account=host.account,
+            sent_at=NOON,
+            report_deadline=rows.hours(1),
+        )
+    assert broken()["one_live_result_per_host"] == [workunit.name]
+
+
+def test_more_results_than_allowed_are_found(workunit):
+    rows.update(workunit, max_total_results=2)
+    rows.a_result(workunit)
+    assert broken()["no_more_results_than_allowed"] == [workunit.name]
+
+
+def test_the_command_shows_the_rows_and_exits_with_one(workunit):
+    host = rows.a_host()
+    rows.update(host, total_credit=5)
+    out = StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("fsck", stdout=out)
+    assert ended.value.code == 1
+    assert out.getvalue().splitlines() == [
+        "Broken: Every host's total credit is the sum of its credit entries.",
+        f"  host {host.pk}: total 5.000000, entries 0",
+        "fsck: 1 violation",
+    ]
+
+
+def test_the_command_answers_in_json(workunit):
+    out = StringIO()
+    call_command("fsck", "--json", stdout=out)
+    answer = json.loads(out.getvalue())
+    assert answer["violations"] == 0
+    assert len(answer["invariants"]) == len(invariants())
+
+
+def test_what_only_the_ledger_proves_is_not_asked_where_it_is_off(settings):
+    from dataclasses import replace
+
+    everything = len(invariants())
+    settings.PROJECT = replace(settings.PROJECT, ledger=False)
+    assert len(invariants()) == everything - 2
+    rows.a_workunit()
+    assert broken() == {}
+
+
+def test_the_guard_triggers_are_switched_by_a_command():
+    said = []
+    for what in ("off", "status", "on"):
+        out = StringIO()
+        call_command("guard_trigger", what, stdout=out)
+        said.append(out.getvalue().strip())
+    assert said == [
+        "The guard triggers are off.",
+        "The guard triggers are off.",
+        "The guard triggers are on.",
+    ]
+    assert guard.is_installed()

@@ -1,0 +1,193 @@
+"""The law itself: whole, consistent, and obeyed by random walks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import lifecycle
+from scheduler.lifecycle import (
+    ERROR_BITS,
+    INITIAL,
+    MOVES,
+    NOTHING,
+    STATES,
+    Actor,
+    Axis,
+    Because,
+    ErrorMask,
+    FileDeleteState,
+    IllegalMove,
+    Move,
+    Outcome,
+    ResultState,
+    ServerState,
+    ValidateState,
+    check,
+    edges,
+    next_moves,
+    sources,
+    state_label,
+)
+
+#: States that nothing leaves.
+FINAL = {
+    Axis.RESULT: {
+        ResultState.COULDNT_SEND,
+        ResultState.CLIENT_ERROR,
+        ResultState.DIDNT_NEED,
+        ResultState.VALIDATE_ERROR,
+        ResultState.CLIENT_DETACHED,
+    },
+    Axis.VALIDATION: {
+        ValidateState.VALID,
+        ValidateState.INVALID,
+        ValidateState.NO_CHECK,
+        ValidateState.TOO_LATE,
+    },
+}
+
+
+@pytest.mark.parametrize("axis", list(Axis))
+def test_every_state_can_be_reached_from_a_first_one(axis):
+    reached = {int(state) for state in INITIAL[axis]}
+    while True:
+        further = {move.target for s in reached for move in next_moves(axis, s)} - reached
+        if not further:
+            break
+        reached |= further
+    assert reached == {int(state) for state in STATES[axis]}
+
+
+@pytest.mark.parametrize("axis", sorted(FINAL))
+def test_what_is_final_is_left_by_no_move(axis):
+    final = {state for state in STATES[axis] if not next_moves(axis, state)}
+    assert final == FINAL[axis]
+
+
+def test_no_move_has_two_owners():
+    owners = {}
+    for move in MOVES:
+        key = (move.axis, move.source, move.target, move.because)
+        assert owners.setdefault(key, move.by) is move.by
+
+
+@pytest.mark.parametrize(
+    ("axis", "target", "by"),
+    [
+        (Axis.RESULT, ResultState.NO_REPLY, Actor.TIMEOUT_CHECKER),
+        (Axis.RESULT, ResultState.VALIDATE_ERROR, Actor.VALIDATOR),
+        (Axis.VALIDATION, ValidateState.VALID, Actor.VALIDATOR),
+        (Axis.VALIDATION, ValidateState.TOO_LATE, Actor.TRANSITIONER),
+        (Axis.RESULT_FILES, FileDeleteState.DONE, Actor.FILE_DELETER),
+        (Axis.WORKUNIT, lifecycle.WorkunitState.CANONICAL, Actor.VALIDATOR),
+        (Axis.WORKUNIT, lifecycle.WorkunitState.FAILED, Actor.TRANSITIONER),
+        (Axis.ASSIMILATION, lifecycle.AssimilateState.DONE, Actor.ASSIMILATOR),
+    ],
+)
+def test_a_state_is_reached_by_one_actor_only(axis, target, by):
+    assert {move.by for move in MOVES if move.axis is axis and move.target == target} == {by}
+
+
+def test_the_codes_are_boincs():
+    assert [s.value for s in ServerState] == [1, 2, 4, 5]
+    assert [o.value for o in Outcome] == list(range(8))
+    assert [v.value for v in ValidateState] == list(range(6))
+    assert [f.value for f in FileDeleteState] == list(range(4))
+    boincs = [bit.value for bit in ErrorMask if bit.value <= 32]
+    assert boincs == [1, 2, 4, 8, 16, 32]
+
+
+def test_a_result_state_is_its_server_state_and_its_outcome():
+    for state in ResultState:
+        assert state == 10 * state.server_state + state.outcome
+
+
+def test_a_late_report_is_taken_and_one_after_detaching_is_not():
+    assert ResultState.SUCCESS in {m.target for m in next_moves(Axis.RESULT, ResultState.NO_REPLY)}
+    assert next_moves(Axis.RESULT, ResultState.CLIENT_DETACHED) == ()
+
+
+def test_files_that_came_late_are_deleted_again_and_failed_deletions_are_retried():
+    assert (FileDeleteState.DONE, FileDeleteState.READY) in edges(Axis.RESULT_FILES)
+    assert (FileDeleteState.ERROR, FileDeleteState.DONE) in edges(Axis.WORKUNIT_FILES)
+
+
+def test_every_reason_to_fail_has_its_bit_and_is_a_move():
+    failures = {m.because for m in MOVES if m.target == 3 and m.axis is Axis.WORKUNIT}
+    assert failures == set(ERROR_BITS)
+    assert len(set(ERROR_BITS.values())) == len(ERROR_BITS)
+
+
+def test_every_reason_is_used():
+    assert {move.because for move in MOVES} == set(Because)
+
+
+def test_an_illegal_move_is_refused_by_name():
+    with pytest.raises(IllegalMove, match="OVER/SUCCESS→IN_PROGRESS"):
+        check(
+            Move(
+                Axis.RESULT,
+                ResultState.SUCCESS,
+                ResultState.IN_PROGRESS,
+                Because.SENT,
+                Actor.SCHEDULER,
+            )
+        )
+
+
+def test_a_legal_edge_by_the_wrong_actor_is_illegal():
+    legal = next(iter(next_moves(Axis.RESULT, ResultState.UNSENT)))
+    with pytest.raises(IllegalMove):
+        check(Move(legal.axis, legal.source, legal.target, legal.because, Actor.STAFF))
+
+
+def test_guards_are_derived_from_the_table():
+    assert sources(Axis.RESULT, ResultState.SUCCESS) == (40, 54)
+    assert sources(Axis.RESULT_FILES, FileDeleteState.DONE) == (1, 3)
+    assert sources(Axis.RESULT, ResultState.DIDNT_NEED, Actor.VALIDATOR) == ()
+
+
+@given(st.sampled_from(list(Axis)), st.data())
+def test_a_random_walk_never_leaves_the_law(axis, data):
+    state = int(data.draw(st.sampled_from(INITIAL[axis])))
+    for _ in range(20):
+        moves = next_moves(axis, state)
+        if not moves:
+            break
+        move = data.draw(st.sampled_from(moves))
+        check(move)
+        assert (move.source, move.target) in edges(axis)
+        assert move.source in sources(axis, move.target, move.by)
+        assert state_label(axis, move.target) != "nothing"
+        state = int(move.target)
+    assert state in set(STATES[axis])
+
+
+def test_births_are_no_edges():
+    assert all(source != NOTHING for source, _ in edges(Axis.RESULT))
+
+
+@pytest.mark.parametrize(
+    ("moves", "fault"),
+    [
+        ((MOVES[0], MOVES[0]), "stands twice"),
+        (MOVES[1:4], "is never reached"),
+        (
+            (
+                *MOVES,
+                Move(
+                    Axis.RESULT,
+                    ResultState.UNSENT,
+                    ResultState.IN_PROGRESS,
+                    Because.SENT,
+                    Actor.STAFF,
+                ),
+            ),
+            "has the owners",
+        ),
+    ],
+)
+def test_a_faulty_table_is_found_at_import(moves, fault):
+    assert any(fault in said for said in lifecycle._faults(moves))

@@ -1,0 +1,189 @@
+"""The one loop: when it pauses, what it survives, how it stops."""
+
+from __future__ import annotations
+
+import logging
+from threading import Event
+
+import pytest
+from django.db import OperationalError
+
+from daemons import loop, registry
+from daemons.loop import Daemon, Drive, drain, run
+from daemons.tally import BadShard, Shard, Tally
+from tests.conftest import NOON
+
+
+class ScriptedStop(Event):
+    """A stop sign that keeps the pauses asked for, and is set after some passes."""
+
+    def __init__(self):
+        super().__init__()
+        self.pauses = []
+
+    def wait(self, timeout=None):
+        self.pauses.append(timeout)
+        return self.is_set()
+
+
+def a_daemon(script, stop):
+    """A daemon whose passes do what a script says, and which is stopped at its end."""
+    steps = iter(script)
+    asked = []
+
+    def run_pass(*, now, limit, shard):
+        asked.append((now, limit, shard))
+        step = next(steps)
+        if len(asked) == len(script):
+            stop.set()
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    daemon = Daemon("fake", run_pass, batch=10, pause=1.0, summary="Does nothing.")
+    daemon_asked = asked
+    return daemon, daemon_asked
+
+
+def drive(stop, **options):
+    return Drive(**{"clock": lambda: NOON, "stop": stop, "limit": 10, "pause": 1.0} | options)
+
+
+IDLE = Tally()
+BUSY = Tally(seen=10, counts={"moved": 10}, more=True)
+SHORT = Tally(seen=3, counts={"moved": 3})
+
+
+@pytest.fixture(autouse=True)
+def no_connection(monkeypatch):
+    """The loop closes a broken connection; there is none here."""
+    monkeypatch.setattr(loop.connection, "close", lambda: None)
+
+
+def pauses_of(script):
+    stop = ScriptedStop()
+    daemon, _ = a_daemon(script, stop)
+    run(daemon, drive(stop))
+    return stop.pauses
+
+
+def test_an_idle_daemon_looks_again_after_ever_longer_pauses_up_to_its_own():
+    assert pauses_of([IDLE] * 9) == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
+
+
+def test_a_full_batch_is_followed_at_once():
+    assert pauses_of([BUSY, BUSY, SHORT]) == [0.02]
+
+
+def test_work_makes_an_idle_daemon_wake_up():
+    assert pauses_of([IDLE, IDLE, SHORT, IDLE]) == [0.02, 0.04, 0.02, 0.04]
+
+
+def test_a_broken_database_is_waited_for_ever_longer_and_said_once(caplog):
+    away = OperationalError("connection refused\nIs the server running?")
+    caplog.set_level(logging.INFO)
+    assert pauses_of([away, away, away, IDLE]) == [1.0, 2.0, 4.0, 0.02]
+    assert [r.message for r in caplog.records] == ["database failed", "daemon recovered"]
+    assert caplog.records[0].reason == "connection refused Is the server running?"
+
+
+def test_a_bad_row_does_not_end_a_daemon(caplog):
+    assert pauses_of([ValueError("odd"), SHORT]) == [1.0, 0.02]
+    assert "ValueError: odd" in caplog.text
+
+
+def test_only_a_pass_that_did_something_is_logged(caplog):
+    caplog.set_level(logging.INFO)
+    pauses_of([IDLE, SHORT, IDLE])
+    (record,) = caplog.records
+    assert (record.message, record.daemon, record.seen, record.did) == (
+        "pass",
+        "fake",
+        3,
+        {"moved": 3},
+    )
+
+
+def test_a_pass_is_told_the_time_the_batch_and_the_shard():
+    stop = ScriptedStop()
+    daemon, asked = a_daemon([IDLE], stop)
+    run(daemon, drive(stop, limit=7, shard=Shard(1, 2)))
+    assert asked == [(NOON, 7, Shard(1, 2))]
+
+
+def test_a_daemon_that_was_told_to_stop_makes_no_pass():
+    stop = ScriptedStop()
+    daemon, asked = a_daemon([IDLE], stop)
+    stop.set()
+    run(daemon, drive(stop))
+    assert asked == []
+
+
+def test_draining_adds_up_until_a_batch_is_short():
+    stop = ScriptedStop()
+    daemon, asked = a_daemon([BUSY, SHORT, IDLE], stop)
+    total = drain(daemon, drive(stop))
+    assert (total.seen, total.done, total.more) == (13, {"moved": 13}, False)
+    assert len(asked) == 2
+
+
+def test_a_sign_of_life_is_given(settings):
+    pauses_of([IDLE])
+    assert (settings.VAR_DIR / "run/fake.alive").exists()
+
+
+# Shards and sentences
+
+
+def test_a_shard_is_written_as_it_is_read():
+    assert Shard.parse("2/4") == Shard(1, 4)
+    assert str(Shard(1, 4)) == "2/4"
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1", "", "a/b", "-1/2", "1/2/3", "1.5/2"])
+def test_a_shard_that_is_none_is_refused_with_a_hint(text):
+    with pytest.raises(BadShard, match="Hint:"):
+        Shard.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("tally", "sentence"),
+    [
+        (Tally(), "nothing to do"),
+        (Tally(seen=2), "2 workunits: nothing to change"),
+        (Tally(seen=1, counts={"failed": 1, "replicated": 0}), "1 workunit: 1 failed"),
+        (Tally(counts={"ledger days made": 15}), "15 ledger days made"),
+    ],
+)
+def test_a_tally_is_one_sentence(tally, sentence):
+    assert tally.sentence() == sentence
+
+
+# The registry
+
+
+def test_all_six_daemons_are_registered_under_the_names_of_their_modules():
+    assert list(registry.BY_NAME) == [
+        "transitioner",
+        "timeout_checker",
+        "validator",
+        "assimilator",
+        "file_deleter",
+        "purger",
+    ]
+    for daemon in registry.DAEMONS:
+        assert daemon.run_pass.__module__ == f"daemons.{daemon.name}"
+        assert daemon.summary.endswith(".")
+
+
+def test_a_daemon_that_does_not_exist_is_met_with_a_near_miss():
+    with pytest.raises(registry.UnknownDaemon, match="did you mean 'validator'"):
+        registry.find("validater")
+
+
+def test_celerys_timetable_has_every_daemon_and_lets_late_passes_expire():
+    timetable = registry.timetable()
+    assert timetable.keys() == registry.BY_NAME.keys()
+    for name, entry in timetable.items():
+        assert entry["kwargs"] == {"daemon": name}
+        assert entry["options"] == {"expires": entry["schedule"]}
