@@ -24,10 +24,10 @@ setup: $(VENV)/.stamp-dev ## .venv with everything in it; a second call is insta
 	@echo "Ready: $(BIN)/python manage.py help"
 
 demo: $(VENV)/.stamp-run ## a project, three volunteers, seventeen primes: about a minute
-	@$(MANAGE) demo
+	@$(BIN)/python -m demo
 
 run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C
-	@$(MANAGE) serve
+	@$(MANAGE) serve --sample-work
 
 test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one floor
 ifneq ($(T),)
