@@ -1,0 +1,47 @@
+"""`python -m bench`: measures the project on this machine, in a database of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from bench import PARTS
+
+
+def main() -> int:
+    """Read the options, set the stage, perform; everything is stopped at the end."""
+    options = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure what this project does per second, beside pgbench and BOINC's server.",
+        epilog="Figures are kept in var/bench/last.json and var/bench/history.jsonl.",
+    )
+    options.add_argument("--quick", action="store_true", help="small backlogs, short loads")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    options.add_argument(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        choices=PARTS,
+        default=PARTS,
+        help=f"measure only these: {', '.join(PARTS)} (pgbench always)",
+    )
+    given = options.parse_args()
+    from bench import stage  # noqa: PLC0415 - what follows needs its environment
+
+    set_up = stage.set_up()
+    try:
+        import django  # noqa: PLC0415
+
+        django.setup()
+        from bench import program  # noqa: PLC0415 - it imports models
+
+        return program.perform(set_up, parts=given.only, quick=given.quick, also=given.json)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        set_up.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""The passes, one after the other, over one backlog that lives through its whole life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from django.utils import timezone
+
+from bench import backlog
+from bench.figures import BenchError, Figure
+from bench.show import Show
+from bench.stage import Stage, Stopwatch
+from daemons import registry
+from daemons.loop import Daemon
+from daemons.tally import Tally
+
+HOSTS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One daemon at one moment of the backlog's life.
+
+    `results` of it are what is counted per workunit; `proof` names the numbers of the tally that
+    must be so many times the number of workunits for the step to have done its work.
+    """
+
+    key: str
+    what: str
+    daemon: str
+    proof: dict[str, int]
+    unit: str = "workunits"
+    per_workunit: int = 1
+    notes: tuple[str, ...] = ()
+    before: Callable[[], None] | None = None
+
+    def runner(self) -> Daemon:
+        """The daemon that makes this step."""
+        return registry.find(self.daemon)
+
+    def check(self, tally: Tally, workunits: int) -> None:
+        """Raise BenchError unless everything was done."""
+        for what, times in self.proof.items():
+            if (did := tally.counts.get(what, 0)) != times * workunits:
+                raise BenchError(f"{self.what}: {did} {what}, {times * workunits} expected.")
+
+
+#: From just submitted to purged.
+LIFE = (
+    Step(
+        key="transitioner_new",
+        what="transitioner: new (2 results each)",
+        daemon="transitioner",
+        proof={"replicated": 1},
+    ),
+    Step(
+        key="transitioner_reported",
+        what="transitioner: all reported",
+        daemon="transitioner",
+        proof={"ready to validate": 1},
+        before=backlog.report_all,
+    ),
+    Step(
+        key="validator",
+        what="validator: bitwise, quorum 2, credit",
+        daemon="validator",
+        proof={"with a canonical result": 1, "results paid": 2},
+        notes=(f"credit goes to {HOSTS} hosts",),
+    ),
+    Step(
+        key="transitioner_validated",
+        what="transitioner: validated",
+        daemon="transitioner",
+        proof={"ready to assimilate": 1},
+    ),
+    Step(
+        key="assimilator",
+        what="assimilator: copies one file",
+        daemon="assimilator",
+        proof={"assimilated": 1},
+        notes=(f"a file of {len(backlog.OUTPUT)} bytes, synced before it counts",),
+    ),
+    Step(
+        key="transitioner_assimilated",
+        what="transitioner: assimilated",
+        daemon="transitioner",
+        proof={"with files to delete": 1},
+    ),
+    Step(
+        key="file_deleter",
+        what="file_deleter: 1 input, 2 outputs",
+        daemon="file_deleter",
+        proof={"workunits rid of inputs": 1, "results rid of outputs": 2, "files deleted": 1},
+    ),
+    Step(key="purger", what="purger: with archive", daemon="purger", proof={"purged": 1}),
+)
+OVERDUE = Step(
+    key="timeout_checker",
+    what="timeout_checker: overdue results",
+    daemon="timeout_checker",
+    proof={"timed out": 2},
+    unit="results",
+    per_workunit=2,
+    before=backlog.send_long_ago,
+)
+
+
+def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
+    """Submit workunits that share an input; then, for `life` to go on with, with one each."""
+    for key, what, number in (
+        ("submit", "submit: inputs shared", 2 * count),
+        ("submit_own_input", "submit: a new input file each", count),
+    ):
+        backlog.forget()
+        new = backlog.workunits(number, own_inputs=key != "submit")
+        watch = Stopwatch(stage)
+        with show.bar(what, number) as advance, watch:
+            backlog.submit_all(new)
+            advance(number)
+        yield _figure(key, what, "workunits", number, watch)
+
+
+def life(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
+    """Time each step on the whole backlog, which must have been submitted just before."""
+    backlog.some_hosts(HOSTS)
+    for step in LIFE:
+        yield drain(step, count, stage, show)
+
+
+def overdue(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
+    """Time the giving up on results."""
+    backlog.forget()
+    backlog.some_hosts(HOSTS)
+    backlog.unsent(2 * count)
+    yield drain(OVERDUE, count, stage, show)
+
+
+def drain(step: Step, workunits: int, stage: Stage, show: Show) -> Figure:
+    """Make passes of a step until no more is due."""
+    if step.before:
+        step.before()
+    daemon = step.runner()
+    total = Tally()
+    watch = Stopwatch(stage)
+    with show.bar(step.what, workunits * step.per_workunit) as advance, watch:
+        more = True
+        while more:
+            tally = daemon.run_pass(now=timezone.now(), limit=daemon.batch)
+            total += tally
+            more = tally.more
+            advance(tally.seen)
+    step.check(total, workunits)
+    count = workunits * step.per_workunit
+    return _figure(step.key, step.what, step.unit, count, watch, step.notes)
+
+
+def _figure(
+    key: str, what: str, unit: str, count: int, watch: Stopwatch, notes: tuple[str, ...] = ()
+) -> Figure:
+    return Figure(
+        key=key,
+        what=what,
+        unit=unit,
+        count=count,
+        seconds=watch.seconds,
+        cpu_ms=watch.cpu_ms(count),
+        notes=notes,
+    )

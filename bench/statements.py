@@ -1,0 +1,83 @@
+"""How many statements an RPC or a pass takes: the same for one row and for hundreds."""
+
+from __future__ import annotations
+
+import re
+
+from django.db import connection
+from django.test import RequestFactory
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from bench import backlog, passes
+from bench.figures import BenchError, Statements
+from bench.rpc import SCHEDULER
+from bench.volunteer import Volunteer, volunteers
+from scheduler.rpc import views
+
+_FEW, _MANY = 1, 500
+_GIVEN = re.compile(rb"<result>\s*<name>([^<]+)</name>")
+_CONTROL = re.compile(r"BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE")
+
+
+def of_rpcs() -> list[Statements]:
+    """Statements of an RPC without work, with one result, with 50."""
+    backlog.forget()
+    (volunteer,) = volunteers(1)
+    counts = {"no work": _ask(volunteer, [], 1, expected=0)[0]}
+    backlog.unsent(400, quorum=2)
+    backlog.upload_all()
+    for results in (1, 50):
+        _, held = _ask(volunteer, [], results, expected=results)
+        counts[f"K = {results}"], held = _ask(volunteer, held, results, expected=results)
+        _ask(volunteer, held, 0, expected=0)
+    return [Statements(what="scheduler RPC", counts=counts)]
+
+
+def of_passes() -> list[Statements]:
+    """Statements of each pass with one row due and with hundreds."""
+    counted: dict[str, dict[str, int]] = {}
+    for rows in (_FEW, _MANY):
+        backlog.forget()
+        backlog.submit_all(backlog.workunits(rows, own_inputs=True))
+        backlog.some_hosts(passes.HOSTS)
+        for step in passes.LIFE:
+            counted.setdefault(step.what, {})[_label(rows)] = _count(step, rows)
+        backlog.unsent(2 * rows)
+        step = passes.OVERDUE
+        counted.setdefault(step.what, {})[_label(rows)] = _count(step, rows)
+    return [Statements(what=what, counts=counts) for what, counts in counted.items()]
+
+
+def _label(rows: int) -> str:
+    return f"{rows} workunit{'s' * (rows != 1)}"
+
+
+def _count(step: passes.Step, rows: int) -> int:
+    if step.before:
+        step.before()
+    with CaptureQueriesContext(connection) as captured:
+        tally = step.runner().run_pass(now=timezone.now(), limit=2 * _MANY + 1)
+    step.check(tally, rows)
+    return _without_control(captured)
+
+
+def _ask(
+    volunteer: Volunteer, report: list[bytes], wanted: int, *, expected: int
+) -> tuple[int, list[bytes]]:
+    request = RequestFactory().post(
+        SCHEDULER.decode(),
+        data=volunteer.request(report=report, results_wanted=wanted),
+        content_type="application/x-www-form-urlencoded",
+    )
+    with CaptureQueriesContext(connection) as captured:
+        reply = views.scheduler(request)
+    given = _GIVEN.findall(reply.content)
+    if len(given) != expected:
+        raise BenchError(f"{expected} results were expected, {len(given)} came: {reply.content!r}")
+    return _without_control(captured), given
+
+
+def _without_control(captured: CaptureQueriesContext) -> int:
+    """Statements but for those that only open and close transactions."""
+    return sum(not _CONTROL.match(query["sql"] or "") for query in captured.captured_queries)
