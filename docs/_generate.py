@@ -249,7 +249,8 @@ MEANINGS = {
     "embedded server is found or started.",
     "DATABASE_POOL": "Connections that one process of the web server shares among its threads; 0, "
     "for commands, means one a thread.",
-    "GUARD_TRIGGER": "Whether `manage.py migrate` leaves the guard triggers installed.",
+    "GUARD_TRIGGER": "Whether the database itself refuses a move that the law does not name; see also "
+    "`manage.py guard_trigger`.",
     "CELERY_BROKER_URL": "The broker, where Celery drives the daemons.",
     "LOG_FORMAT": "Columns for people, or JSON lines for machines.",
     "LOG_LEVEL": "The least level that is written.",
