@@ -19,13 +19,13 @@ from scheduler.models import CreditEntry, LedgerEntry, Workunit
 class LedgerEntryAdmin(RecordAdmin):
     """Every move, by workunit: the newest workunit first, for that is the order of its index."""
 
-    list_display = ("at", "workunit_id", "result_id", "axis", "moved", "reason", "actor")
+    list_display = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
     list_filter = ("axis", "because", "by")
     ordering = ("-workunit_id", "-id")
     search_fields = ("workunit_id",)
     search_help_text = "Number or name of a workunit"
-    fields = ("at", "workunit_id", "result_id", "axis", "moved", "reason", "actor")
-    readonly_fields = ("moved", "reason", "actor")
+    fields = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
+    readonly_fields = ("when", "of", "moved", "reason", "actor")
 
     def get_search_results(
         self,
@@ -41,6 +41,16 @@ class LedgerEntryAdmin(RecordAdmin):
         if is_bigint(term):
             ids.add(int(term))
         return queryset.filter(workunit_id__in=ids), False
+
+    @admin.display(description="when (UTC)")
+    def when(self, entry: LedgerEntry) -> str:
+        """The time to the second."""
+        return f"{entry.at:%Y-%m-%d %H:%M:%S}"
+
+    @admin.display(description="axis")
+    def of(self, entry: LedgerEntry) -> str:
+        """Which of the small state machines moved."""
+        return describe_move(entry)[0]
 
     @admin.display(description="from → to")
     def moved(self, entry: LedgerEntry) -> SafeString:

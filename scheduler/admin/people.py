@@ -149,6 +149,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         ),
     )
     change_form_template = "scheduler/admin/account.html"
+    change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None

@@ -60,8 +60,8 @@ class Sizes:
         names = [*tables, *_INDEXES]
         found = sql.fetch("status_sizes", {"names": names}, package="scheduler.queries")
         return cls(
-            nbytes={row["name"]: row["nbytes"] for row in found},
-            rows={row["name"]: row["rows"] for row in found},
+            nbytes={row["relation"]: row["nbytes"] for row in found},
+            rows={row["relation"]: row["believed"] for row in found},
         )
 
     def is_small(self, table: str) -> bool:
@@ -97,9 +97,9 @@ def _through(index: str, rows: QuerySet[Any], sizes: Sizes) -> Count:
 
 
 def _shares(table: str, column: str) -> dict[int, float]:
-    params = {"table": table, "columns": [column]}
+    params = {"table_name": table, "column_name": column}
     found = sql.fetch("status_shares", params, package="scheduler.queries")
-    return {row["value"]: row["share"] for row in found}
+    return {row["found"]: row["frequency"] for row in found}
 
 
 # Workunits

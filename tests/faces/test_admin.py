@@ -1,4 +1,4 @@
-"""The administration: every list and page, what it refuses, and what its actions do."""
+"""The administration: every list and page, what it refuses, what its actions do."""
 
 from __future__ import annotations
 
