@@ -28,9 +28,9 @@ from scheduler.wire.uploads import SizeQuery, UploadReply, UploadRequest
 
 CAPTURED = Path(__file__).parents[1] / "golden" / "captured"
 REPLAYED = [
-    "01_attach/0011", "01_attach/0012", "02_exits/0028", "06c_perm/0090", "06d_trans/0094",
+    "01_attach/0011", "03_dl_errors/0042", "02_exits/0028", "06c_perm/0090", "06d_trans/0094",
     "06e_500/0111", "06f_404/0129", "06i_nosig/0149", "06j_multiurl/0153", "08a_resume/0073",
-    "12_minimal/0159", "8_01_attach/0012", "8_01_attach/0013", "8_02_mix/0038", "8_06f_404/0055",
+    "12_minimal/0159", "8_01_attach/0012", "8_02_mix/0042", "8_02_mix/0038", "8_06f_404/0055",
 ]  # fmt: skip
 DATA = b"2 is prime, and odd.\n" * 3000
 
@@ -143,6 +143,17 @@ def test_the_head_of_a_real_upload_is_kept_and_its_rest_is_asked_for() -> None:
     reply = call(ours, length=len(ours) + 307_200 - (len(body) - start)).reply
     assert reply.status == 1
     assert ask_size(request.name).file_size == len(body) - start - 1
+
+
+@pytest.mark.parametrize("name", ["01_attach/0012", "8_01_attach/0013"])
+def test_a_real_upload_that_was_altered_on_the_way_is_discarded(name) -> None:
+    body = captured_body(name)  # host names in it were replaced after the capture, its MD5 was not
+    request, _ = uploads.decode_request(body)
+    grant = signing.upload_grant(request.name, request.max_nbytes).strip().encode()
+    reply = call(re.sub(rb"(<xml_signature>\n)[^<]*", rb"\g<1>" + grant, body, count=1)).reply
+    assert reply.status == 1
+    assert f"announced was {request.md5}" in reply.message
+    assert ask_size(request.name) == UploadReply.size(0)
 
 
 def test_a_size_query_of_a_real_client_is_answered() -> None:
