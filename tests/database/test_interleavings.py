@@ -1,0 +1,211 @@
+"""Daemons and reports on two real connections, stopped half way through each other."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection, transaction
+
+from daemons import file_deleter, transitioner, validator
+from scheduler import sql
+from scheduler.models import File, Result, Workunit, WorkunitFile
+from tests import rows
+from tests.database.passes import a_pass, moves
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATIENCE = 20
+
+
+class Meanwhile:
+    """Something done by another connection, in a thread of its own."""
+
+    def __init__(self, act):
+        self.answer = None
+        self._error = None
+        self._act = act
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self.answer = self._act()
+        except Exception as error:  # noqa: BLE001  raised again by whoever waits
+            self._error = error
+        finally:
+            connection.close()
+
+    @property
+    def is_waiting(self):
+        self._thread.join(0.3)
+        return self._thread.is_alive()
+
+    def wait(self):
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "the other connection waits for ever"
+        if self._error is not None:
+            raise self._error
+        return self.answer
+
+
+@contextmanager
+def stopped_in(monkeypatch, module, name):
+    """The first call of a function stands still until `go` is set; later ones pass."""
+    arrived, go = threading.Event(), threading.Event()
+    real = getattr(module, name)
+
+    def still(*args, **kwargs):
+        if not arrived.is_set():
+            arrived.set()
+            assert go.wait(PATIENCE)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, still)
+    try:
+        yield arrived, go
+    finally:
+        go.set()
+
+
+def report(result_id, *, at):
+    """What a report does: locks the workunit, settles the result, wakes the transitioner."""
+    with transaction.atomic():
+        result = Result.objects.get(pk=result_id)
+        Workunit.objects.select_for_update(no_key=True).get(pk=result.workunit_id)
+        Result.objects.filter(pk=result_id).update(server_state=5, outcome=1, received_at=at)
+        rows.an_output(result, b"a")
+        Workunit.objects.filter(pk=result.workunit_id).update(transition_at=at)
+
+
+def test_two_transitioners_make_the_results_of_a_workunit_once(monkeypatch):
+    workunit = rows.a_workunit()
+    with stopped_in(monkeypatch, transitioner.replication, "judge") as (arrived, go):
+        first = Meanwhile(lambda: a_pass(transitioner))
+        assert arrived.wait(PATIENCE)
+        assert a_pass(transitioner).seen == 0
+        go.set()
+        assert first.wait().seen == 1
+    assert a_pass(transitioner).seen == 0
+    assert workunit.results.count() == 2
+
+
+def test_many_transitioners_at_once_share_the_work():
+    app = rows.an_app()
+    for _ in range(40):
+        rows.a_workunit(app)
+    crowd = [Meanwhile(lambda: a_pass(transitioner, limit=7)) for _ in range(8)]
+    seen = sum(one.wait().seen for one in crowd)
+    seen += a_pass(transitioner).seen
+    assert seen == 40
+    assert Result.objects.count() == 80
+
+
+def test_a_report_waits_for_the_validator_and_its_wake_up_is_not_lost(monkeypatch):
+    workunit = rows.a_workunit(min_quorum=2, target_nresults=3, need_validate=True)
+    for _ in range(2):
+        rows.a_result(workunit, "success", output=b"a")
+    late = rows.a_result(workunit, "sent")
+    with stopped_in(monkeypatch, validator, "judge") as (arrived, go):
+        settling = Meanwhile(lambda: a_pass(validator))
+        assert arrived.wait(PATIENCE)
+        reporting = Meanwhile(lambda: report(late.pk, at=rows.hours(1)))
+        assert reporting.is_waiting
+        go.set()
+        settling.wait()
+        reporting.wait()
+    workunit.refresh_from_db()
+    late.refresh_from_db()
+    assert workunit.canonical_result_id is not None
+    assert not workunit.need_validate
+    assert late.validate_state == 0
+    assert workunit.transition_at == rows.hours(1)
+    a_pass(transitioner, now=rows.hours(1))
+    a_pass(validator, now=rows.hours(1))
+    late.refresh_from_db()
+    assert late.validate_state == 1
+
+
+def test_the_validator_leaves_a_workunit_alone_while_a_report_settles():
+    workunit = rows.a_workunit(need_validate=True)
+    first = rows.a_result(workunit, "success", output=b"a")
+    second = rows.a_result(workunit, "sent")
+    with transaction.atomic():
+        report(second.pk, at=rows.hours(1))
+        assert Meanwhile(lambda: a_pass(validator)).wait().seen == 0
+    a_pass(validator)
+    for row in (workunit, first, second):
+        row.refresh_from_db()
+    assert [first.validate_state, second.validate_state] == [1, 1]
+
+
+def test_a_transitioner_judges_what_was_reported_before_its_lock(monkeypatch):
+    """The lock and the reading are two statements: the second sees what the first waited out."""
+    workunit = rows.a_workunit()
+    done = rows.a_result(workunit, "success", output=b"a")
+    sent = rows.a_result(workunit, "sent")
+    real = transitioner.sql.fetch_into
+
+    def report_first(kind, name, *rest):
+        if name == "lock_due_workunits":
+            Meanwhile(lambda: report(sent.pk, at=rows.hours(-0.5))).wait()
+        return real(kind, name, *rest)
+
+    monkeypatch.setattr(transitioner.sql, "fetch_into", report_first)
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert workunit.need_validate
+    assert moves(done) == []
+
+
+def test_the_last_two_references_dropped_at_once_doom_the_file(monkeypatch):
+    app = rows.an_app()
+    file = None
+    for _ in range(2):
+        workunit = rows.a_workunit(app, transition_at=None)
+        file = rows.an_input(workunit, b"shared", file=file)
+        rows.settled(workunit, assimilate_state=2, file_delete_state=1)
+    with stopped_in(monkeypatch, sql, "execute") as (arrived, go):
+        first = Meanwhile(lambda: a_pass(file_deleter, limit=1))
+        assert arrived.wait(PATIENCE)
+        second = Meanwhile(lambda: a_pass(file_deleter, limit=1))
+        assert second.is_waiting
+        go.set()
+        first.wait()
+        second.wait()
+    a_pass(file_deleter, now=rows.hours(1))
+    assert not File.objects.exists()
+
+
+def test_a_file_that_is_submitted_again_while_it_is_dropped_stays():
+    workunit = rows.a_workunit(transition_at=None)
+    file = rows.an_input(workunit)
+    rows.settled(workunit, assimilate_state=2, file_delete_state=1)
+    other = rows.a_workunit(workunit.app)
+    with transaction.atomic():
+        found = sql.fetch("lock_known_files", {"contents": [file.sha256], "names": []})
+        assert [row["id"] for row in found] == [file.pk]
+        deleting = Meanwhile(lambda: a_pass(file_deleter))
+        assert deleting.is_waiting
+        WorkunitFile.objects.create(workunit=other, file=file, position=0)
+    deleting.wait()
+    file.refresh_from_db()
+    assert file.doomed_at is None
+    assert other.input_files.count() == 1
+
+
+def test_a_file_that_was_doomed_is_not_found_by_a_submission_that_waited(monkeypatch):
+    workunit = rows.a_workunit(transition_at=None)
+    file = rows.an_input(workunit)
+    rows.settled(workunit, assimilate_state=2, file_delete_state=1)
+    with stopped_in(monkeypatch, sql, "execute") as (arrived, go):
+        deleting = Meanwhile(lambda: a_pass(file_deleter))
+        assert arrived.wait(PATIENCE)
+        submitting = Meanwhile(
+            lambda: sql.fetch("lock_known_files", {"contents": [file.sha256], "names": []})
+        )
+        assert submitting.is_waiting
+        go.set()
+        deleting.wait()
+        assert submitting.wait() == []
