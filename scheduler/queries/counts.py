@@ -19,7 +19,7 @@ from scheduler.lifecycle import AssimilateState, FileDeleteState, Outcome, Serve
 from scheduler.models import Account, Host, Result, Workunit
 
 #: A table up to this size is counted exactly: scanning it takes some tens of milliseconds.
-SMALL_NBYTES = 64 * 1024 * 1024
+SMALL_NBYTES = 16 * 1024 * 1024
 #: How many rows of a partial index are counted one by one.
 COUNT_AT_MOST = 10_000
 
@@ -37,9 +37,13 @@ class Count:
 
         >>> Count(12345).label, Count(12345, exact=False).label
         ('12,345', 'about 12,000')
+        >>> Count(0, exact=False).label
+        'few'
         """
         if self.exact:
             return f"{self.value:,}"
+        if self.value == 0:
+            return "few"  # too rare to be seen by the planner
         return f"about {round(self.value, 2 - len(str(self.value))):,}"
 
 
