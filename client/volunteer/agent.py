@@ -64,6 +64,7 @@ class Agent:
         self.happened: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._measure_at = 0.0
         self._wishes: list[Path] = []
+        self._falsified = bool(state.falsified)
 
     def begin(self) -> None:
         """Put the folder in order after a former run and ask the projects for news."""
@@ -163,12 +164,13 @@ class Agent:
         where = self.home.slot(held.slot)
         outputs = slot.take_outputs(self.home, project, held)
         falsified = ""
-        may_falsify = self.rules.falsify and not self.state.falsified
+        # Not asked of the state: two programs may end before it hears of the first.
+        may_falsify = self.rules.falsify and not self._falsified
         if may_falsify and not (ended.code or ended.signal) and outputs[:1]:
             path = self.home.file(url, outputs[0].name)
             if path.is_file():
                 slot.falsify(path)
-                falsified = name
+                self._falsified, falsified = True, name
                 outputs = slot.take_outputs(self.home, project, held)
         return events.ProcessExited(
             self.now(),
