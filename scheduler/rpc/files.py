@@ -73,7 +73,7 @@ class _Body:
     def read(self, limit: int) -> bytes:
         """Return up to ``limit`` bytes, none at the end or when the client is gone."""
         want = min(limit, self.remaining)
-        if not want:
+        if want <= 0:
             return b""
         try:
             chunk: bytes = self._input.read(want)
@@ -175,7 +175,7 @@ def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
 
 def _stream(upload: Upload, expected: int, first: bytes, body: _Body) -> bool:
     """Write ``expected`` bytes; False if the body ends before that."""
-    chunk = first[:expected] if expected > 0 else b""
+    chunk = first[: max(0, expected)] or body.read(min(_CHUNK, expected))
     while chunk:
         upload.write(chunk)
         expected -= len(chunk)

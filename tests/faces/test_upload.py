@@ -303,6 +303,21 @@ def test_any_row_of_partial_attempts_ends_with_the_identical_file(data, attempts
     assert storage.finished_uploads([name])[name].md5 == hashlib.md5(data).hexdigest()
 
 
+@pytest.mark.parametrize("piece", [1, 7, 501, 16_384])
+@pytest.mark.parametrize("header_alone", [True, False])
+def test_a_body_may_come_in_pieces_of_any_size(piece, header_alone) -> None:
+    class Pieces(io.BytesIO):
+        def read(self, size):
+            alone = header_alone and self.tell() < start
+            return super().read(min(size, start - self.tell() if alone else piece))
+
+    data = DATA[:3000]
+    body = uploads.encode_request(request_for(data=data), data)
+    start = len(body) - len(data)
+    assert call(stream=Pieces(body), length=len(body)).reply == UploadReply.done()
+    assert arrived() == data
+
+
 # Refusals: for ever, or for now
 
 
