@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +24,6 @@ from daemons.tally import WHOLE, Shard, Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
-    from threading import Event
     from types import FrameType
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,34 @@ FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 60.0
 #: How often at most the sign of life is renewed; seconds.
 SIGN_OF_LIFE_EVERY = 5.0
+
+
+class StopSign:
+    """Says when to stop; unlike `threading.Event` it may be set by a signal handler at any moment.
+
+    An Event that is set while its own thread is about to wait for it waits for itself for ever;
+    a SimpleQueue is made for that.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def set(self) -> None:
+        """Stop, and end the waiting."""
+        self._is_set = True
+        self._bell.put(None)
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long, or until it is set; whether to stop."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._bell.get(timeout=seconds)
+        return self._is_set
 
 
 class Pass(Protocol):
@@ -59,7 +87,7 @@ class Drive:
     """How a daemon is driven: the clock, the stop sign, and the command line's wishes."""
 
     clock: Callable[[], datetime]
-    stop: Event
+    stop: StopSign
     limit: int
     pause: float
     shard: Shard = WHOLE
@@ -99,7 +127,7 @@ def drain(daemon: Daemon, drive: Drive) -> Tally:
 
 
 @contextmanager
-def stopping_on_signals(stop: Event, say: Callable[[str], None]) -> Iterator[None]:
+def stopping_on_signals(stop: StopSign, say: Callable[[str], None]) -> Iterator[None]:
     """SIGINT and SIGTERM set `stop` and say that the pass is finished first."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 from celery import shared_task
 from django.utils import timezone
 
-from daemons.loop import Drive, drain
+from daemons.loop import Drive, StopSign, drain
 from daemons.registry import find
 
 
@@ -15,5 +13,5 @@ from daemons.registry import find
 def run_pass(daemon: str) -> str:
     """Make passes of one daemon until one comes back short; a lost message costs nothing."""
     found = find(daemon)
-    drive = Drive(clock=timezone.now, stop=Event(), limit=found.batch, pause=found.pause)
+    drive = Drive(clock=timezone.now, stop=StopSign(), limit=found.batch, pause=found.pause)
     return f"{found.name}: {drain(found, drive).sentence()}"

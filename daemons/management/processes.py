@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from threading import Event
+
+    from daemons.loop import StopSign
 
 _PR_SET_PDEATHSIG = 1
 #: A daemon that dies within this many seconds of its start waits longer before the next one.
@@ -61,7 +62,7 @@ class Family:
     children: list[Child]
     say: Callable[[str], None]
 
-    def run(self, stop: Event) -> None:
+    def run(self, stop: StopSign) -> None:
         """Keep every child running until `stop` is set, then end them."""
         try:
             while not stop.is_set():

@@ -100,8 +100,10 @@ def test_a_replacement_names_the_account_that_must_wait_for_it():
     replacement = rows.a_result(workunit)
     assert explained(replacement).reasons == (
         "waits for a host that may have it",
-        (f"does not go back to account {had.account}, which had {had.name}, "
-        "before 2026-01-02 11:00:00 UTC"),
+        (
+            f"does not go back to account {had.account}, which had {had.name}, "
+            "before 2026-01-02 11:00:00 UTC"
+        ),
         f"does not go to account {has.account}, which has {has.name}",
     )
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
-from threading import Event
+import os
+import signal
+import threading
+import time
 
 import pytest
 from django.db import OperationalError
 
 from daemons import loop, registry
-from daemons.loop import Daemon, Drive, drain, run
+from daemons.loop import Daemon, Drive, StopSign, drain, run, stopping_on_signals
 from daemons.tally import BadShard, Shard, Tally
 from tests.conftest import NOON
 
 
-class ScriptedStop(Event):
+class ScriptedStop(StopSign):
     """A stop sign that keeps the pauses asked for, and is set after some passes."""
 
     def __init__(self):
         super().__init__()
         self.pauses = []
 
-    def wait(self, timeout=None):
-        self.pauses.append(timeout)
+    def wait(self, seconds):
+        self.pauses.append(seconds)
         return self.is_set()
 
 
@@ -130,6 +133,23 @@ def test_draining_adds_up_until_a_batch_is_short():
 def test_a_sign_of_life_is_given(settings):
     pauses_of([IDLE])
     assert (settings.VAR_DIR / "run/fake.alive").exists()
+
+
+def test_a_signal_ends_the_waiting_at_once():
+    stop, said = StopSign(), []
+    with stopping_on_signals(stop, said.append):
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        began = time.monotonic()
+        assert stop.wait(20)
+    assert time.monotonic() - began < 5
+    assert said == ["finishing..."]
+
+
+def test_a_stop_sign_that_is_set_is_not_waited_for():
+    stop = StopSign()
+    assert not stop.wait(0.01)
+    stop.set()
+    assert stop.wait(20)
 
 
 # Shards and sentences

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentTypeError
-from threading import Event
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from daemons import registry
-from daemons.loop import Drive, drain, run, stopping_on_signals
+from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
 from daemons.management.parsing import prepare
 from daemons.management.processes import die_with_parent
 from daemons.tally import WHOLE, BadShard, Shard
@@ -72,7 +71,7 @@ class DaemonCommand(BaseCommand):
         if options["json"] and not options["once"]:
             msg = "--json describes one run. Hint: give --once as well."
             raise CommandError(msg, returncode=2)
-        stop = Event()
+        stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
         drive = Drive(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 
-from daemons.loop import stopping_on_signals
+from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
 from daemons.management.parsing import prepare
 from daemons.management.processes import Child, Family, die_with_parent
@@ -47,7 +46,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Start the children and look after them."""
-        stop = Event()
+        stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
         # The first connection starts the embedded server: six children need not race for it.

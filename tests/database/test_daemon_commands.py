@@ -1,0 +1,155 @@
+"""The commands of the daemons: what they say, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+
+from daemons import registry
+from daemons.loop import Daemon
+from daemons.management.commands.transitioner import Command
+from daemons.purger import tend_ledger
+from scheduler.models import Workunit
+from tests import rows
+
+pytestmark = pytest.mark.django_db
+
+NAMES = tuple(registry.BY_NAME)
+
+
+def output_of(*words, **options):
+    out = StringIO()
+    call_command(*words, stdout=out, **options)
+    return out.getvalue()
+
+
+def told(capsys, *words):
+    """What a person who types a command is told, and the exit status."""
+    name, *options = words
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", name, *options])
+    captured = capsys.readouterr()
+    return ended.value.code, captured.out + captured.err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_idle_daemon_says_so_in_one_sentence(name):
+    from django.utils import timezone
+
+    tend_ledger(now=timezone.now())
+    assert output_of(name, "--once") == f"{name}: nothing to do.\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_daemon_fits_a_screen(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        call_command(name, "--help")
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert len(shown.splitlines()) <= 24
+    assert max(map(len, shown.splitlines())) <= 80
+    assert registry.find(name).summary in " ".join(shown.split())
+    assert "--settings" not in shown
+
+
+def test_a_pass_by_hand_says_what_it_did():
+    rows.a_workunit()
+    said = output_of("transitioner", "--once")
+    assert said.startswith("transitioner: 1 workunit: 1 replicated (")
+
+
+def test_once_works_until_nothing_is_due_whatever_the_batch():
+    app = rows.an_app()
+    for _ in range(5):
+        rows.a_workunit(app)
+    assert "5 workunits: 5 replicated" in output_of("transitioner", "--once", "--limit", "2")
+
+
+def test_a_shard_is_left_to_others():
+    app = rows.an_app()
+    for _ in range(4):
+        rows.a_workunit(app)
+    output_of("transitioner", "--once", "--shard", "1/2")
+    left = Workunit.objects.filter(transition_at__isnull=False)
+    assert {workunit.pk % 2 for workunit in left} == {1}
+
+
+def test_a_program_is_answered_in_json():
+    rows.a_workunit()
+    answer = json.loads(output_of("transitioner", "--once", "--json"))
+    assert (answer["daemon"], answer["seen"], answer["did"]) == (
+        "transitioner",
+        1,
+        {"replicated": 1},
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--onse"], "unrecognized arguments: --onse. Hint: did you mean --once?"),
+        (["--shard", "3/2"], "There is no shard 3 of 2. Hint: the first number goes from 1 to 2."),
+        (["--limit", "0"], "'0' is no number of rows. Hint: give a whole number from 1."),
+        (["--pause", "soon"], "'soon' is no pause. Hint: give seconds, more than 0"),
+        (["--limit"], "expected one argument. Hint: `manage.py transitioner --help` names"),
+    ],
+)
+def test_a_wrong_option_is_met_with_what_to_do(options, said, capsys):
+    code, text = told(capsys, "transitioner", *options)
+    assert code == 2
+    assert said in text
+
+
+def test_json_without_once_is_refused(capsys):
+    code, text = told(capsys, "transitioner", "--json")
+    assert code == 2
+    assert "Hint: give --once as well." in text
+
+
+def test_a_database_that_fails_ends_a_pass_by_hand_with_a_sentence(monkeypatch):
+    def broken(**_now_and_so_on):
+        raise OperationalError("the server went away")
+
+    fake = Daemon("transitioner", broken, batch=1, pause=1.0, summary="Fails.")
+    monkeypatch.setitem(registry.BY_NAME, "transitioner", fake)
+    with pytest.raises(CommandError, match="transitioner: the database failed: the server went"):
+        output_of("transitioner", "--once")
+
+
+def test_a_signal_lets_the_pass_finish(monkeypatch, capsys):
+    from daemons.tally import Tally
+
+    began = []
+
+    def ended_by_a_signal(**_now_and_so_on):
+        began.append(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return Tally(seen=1, counts={"moved": 1}, more=True)
+
+    fake = Daemon("transitioner", ended_by_a_signal, batch=1, pause=1.0, summary="Ends.")
+    monkeypatch.setitem(registry.BY_NAME, "transitioner", fake)
+    before = signal.getsignal(signal.SIGTERM)
+    assert threading.current_thread() is threading.main_thread()
+    output_of("transitioner")
+    assert began == [1]
+    assert "transitioner: finishing..." in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_celery_makes_the_same_passes():
+    from daemons.tasks import run_pass
+
+    app = rows.an_app()
+    for _ in range(3):
+        rows.a_workunit(app)
+    assert run_pass(daemon="transitioner") == "transitioner: 3 workunits: 3 replicated"
+    assert run_pass.name == "daemons.run_pass"
+    with pytest.raises(registry.UnknownDaemon, match="did you mean 'purger'"):
+        run_pass(daemon="purgr")
