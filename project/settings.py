@@ -67,7 +67,8 @@ def _embedded() -> dict[str, Any]:
 
 def _database() -> dict[str, Any]:
     chosen = env.database_url("DATABASE_URL") or _embedded()
-    pool = {"min_size": 1, "max_size": DATABASE_POOL} if DATABASE_POOL else False
+    # A client that waits for a database that is away is better told so, and soon.
+    pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
     ours = {"server_side_binding": True, "prepare_threshold": 5, "pool": pool}
     return {
         "ENGINE": "project.postgres",
@@ -158,6 +159,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LANGUAGE_CODE = "en"
 USE_I18N = False
+DATETIME_FORMAT = "Y-m-d H:i:s"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
