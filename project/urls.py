@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from scheduler.admin import staff
 
 urlpatterns = [
+    path("admin", RedirectView.as_view(url="/admin/", permanent=True)),
     path("admin/", staff.urls),
     path("", include("scheduler.rpc.urls")),
     path("", include("scheduler.web.urls")),
