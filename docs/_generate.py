@@ -165,6 +165,19 @@ def error_bits() -> str:
     return _page(parts)
 
 
+# What always holds
+
+
+def invariants() -> str:
+    """What fsck checks: the name of each invariant and its sentence."""
+    _set_up_django()
+    from scheduler.queries import invariants as checked  # noqa: PLC0415
+
+    parts = ["| `fsck` says | what always holds |", "|---|---|"]
+    parts += [f"| `{one.name}` | {one.sentence} |" for one in checked.invariants()]
+    return _page(parts)
+
+
 # The command line
 
 
@@ -249,8 +262,8 @@ MEANINGS = {
     "embedded server is found or started.",
     "DATABASE_POOL": "Connections that one process of the web server shares among its threads; 0, "
     "for commands, means one a thread.",
-    "GUARD_TRIGGER": "Whether the database itself refuses a move that the law does not name; see also "
-    "`manage.py guard_trigger`.",
+    "GUARD_TRIGGER": "Whether the database itself refuses a move that the law does not name; see "
+    "also `manage.py guard_trigger`.",
     "CELERY_BROKER_URL": "The broker, where Celery drives the daemons.",
     "LOG_FORMAT": "Columns for people, or JSON lines for machines.",
     "LOG_LEVEL": "The least level that is written.",
