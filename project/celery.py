@@ -1,4 +1,4 @@
-"""The Celery app, the daemons' second driver; its timetable is read from daemons.registry."""
+"""The Celery app, the daemons' second driver; its timetable is the registry's."""
 
 from __future__ import annotations
 

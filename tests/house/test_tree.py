@@ -1,4 +1,4 @@
-"""The tree: nothing of the machine it was written on, nothing that was not written here."""
+"""The tree: nothing of the machine it was written on, nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the house consists of: the files that git tracks, or all where there is no git."""
+"""What the house consists of: the files that git tracks, or all without git."""
 
 from __future__ import annotations
 
