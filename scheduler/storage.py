@@ -53,6 +53,7 @@ DIGEST_ATTRIBUTE: Final = "user.manyhands"
 
 _DIGEST: Final = struct.Struct(">Q16s32s")
 _CHUNK: Final = 1 << 20
+_TRAILER: Final = 8
 _LONGEST_NAME: Final = 255
 _BAD_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f%/\\<>&\"\ud800-\udfff]")
 _NO_ATTRIBUTES: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ENOSYS}
@@ -604,7 +605,7 @@ def append_archive(day: date, lines: Iterable[bytes]) -> Path:
         os.lseek(descriptor, end, os.SEEK_SET)
         _write_all(descriptor, member)
         os.fsync(descriptor)
-        _archive_ends[path.name] = (os.fstat(descriptor).st_ino, end + len(member))
+        _archive_ends[path.name] = (end + len(member), member[-_TRAILER:])
         if not end:
             _sync_folder(os.path.dirname(path))
             _sync_folder(os.fspath(settings.VAR_DIR))
@@ -618,16 +619,17 @@ def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
             yield from data.splitlines()
 
 
-#: Where whole members ended when this process last appended: file name -> (inode, position).
-_archive_ends: dict[str, tuple[int, int]] = {}
+#: Where whole members ended when this process last appended: file name -> (position, the bytes
+#: before it). Those bytes, a checksum and a length, show that it is still the same file.
+_archive_ends: dict[str, tuple[int, bytes]] = {}
 
 
 def _end_of_archive(file: BinaryIO, name: str) -> int:
     """Return where the last whole member ends; read only what this process did not write."""
-    found = os.fstat(file.fileno())
-    inode, end = _archive_ends.get(name, (0, 0))
+    end, trailer = _archive_ends.get(name, (0, b""))
     _archive_ends.clear()  # of other days, mostly
-    if inode != found.st_ino or end > found.st_size:
+    file.seek(max(0, end - _TRAILER))
+    if file.read(len(trailer)) != trailer:
         end = 0
     file.seek(end)
     for position, _ in _members(file):

@@ -410,6 +410,16 @@ def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data)
     assert list(storage.read_archive(path)) == [*whole, b"after"]
 
 
+def test_an_archive_that_was_put_in_the_place_of_ours_is_read_again(var) -> None:
+    path = storage.append_archive(DAY, [b"a line of ours"])
+    path.write_bytes(gzip.compress(b"what an operator merged from two servers\n", mtime=0))
+    storage.append_archive(DAY, [b"after"])
+    assert list(storage.read_archive(path)) == [
+        b"what an operator merged from two servers",
+        b"after",
+    ]
+
+
 def test_appenders_of_two_processes_do_not_cut_each_other(var) -> None:
     storage.append_archive(DAY, [b"ours"])
     ours = dict(storage._archive_ends)
