@@ -1,0 +1,264 @@
+"""Docs: what they name exists, and what exists is named."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from docs import _generate
+from tests.house.tracked import ROOT
+
+PAGES = sorted(
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+STORY = "tests/story/test_life_of_a_workunit.py"
+
+
+@cache
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def prose(name):
+    return FENCED.sub("", read(name))
+
+
+def anchor(heading):
+    """The name that a heading gets on the pages of code hosts."""
+    text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def headings(name):
+    return re.findall(r"^#+ (.*)$", prose(name), re.MULTILINE)
+
+
+def commands_of(page):
+    """Every command that a page's consoles show, as words."""
+    blocks = [body for kind, body in FENCED.findall(read(page)) if kind == "console"]
+    lines = [line[2:] for body in blocks for line in body.splitlines() if line.startswith("$ ")]
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+# What exists is named
+
+
+def test_the_code_map_has_every_module():
+    assert _generate.code_map() in read("ARCHITECTURE.md"), "Hint: make docs"
+
+
+@pytest.mark.parametrize("name", _generate.commands())
+def test_every_command_has_its_help_in_the_reference(name):
+    assert f"### `manage.py {name}`" in read("docs/reference/cli.md"), "Hint: make docs"
+
+
+def test_every_daemon_is_explained_to_operators():
+    from daemons.registry import DAEMONS
+
+    for daemon in DAEMONS:
+        assert f"| `{daemon.name}` |" in read("docs/operating.md")
+
+
+def test_every_environment_variable_has_a_meaning_and_stands_in_the_reference():
+    for variable in _generate.variables():
+        assert variable.field or variable.name in _generate.MEANINGS
+        assert f"| `{variable.name}` |" in read("docs/reference/configuration.md"), (
+            "Hint: make docs"
+        )
+    known = {variable.name for variable in _generate.variables()}
+    assert _generate.MEANINGS.keys() | _generate.DEFAULTS.keys() <= known
+
+
+def test_every_option_of_a_project_has_a_meaning_and_stands_in_the_reference():
+    from dataclasses import fields
+
+    from scheduler.config import ProjectConfig
+
+    meanings = _generate.option_meanings()
+    assert list(meanings) == [field.name for field in fields(ProjectConfig)]
+    for meaning in meanings.values():
+        assert _generate._one_line(meaning) in read("docs/reference/configuration.md")
+
+
+def test_every_variable_of_the_volunteers_program_stands_in_the_reference():
+    used = {
+        name
+        for path in (ROOT / "client" / "volunteer").rglob("*.py")
+        for name in re.findall(r'environ\.get\("(VOLUNTEER_\w+)"', path.read_text())
+    }
+    assert used
+    for name in used:
+        assert f"| `{name}` |" in read("docs/reference/configuration.md")
+
+
+def events():
+    """Every event that the server logs: the first argument of a call of a logger's method."""
+    found = {}
+    methods = {"debug", "info", "warning", "error", "exception", "critical"}
+    for path in _generate.modules():
+        if path.parts[0] not in {"project", "scheduler", "daemons"}:
+            continue
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name("log" | "logger"), attr=method),
+                    args=[event, *_],
+                ) if method in methods:
+                    assert isinstance(event, ast.Constant), f"{path}: an event's name is fixed"
+                    found[event.value] = str(path)
+    return found
+
+
+def test_the_operators_table_has_every_event_and_no_other():
+    table = read("docs/operating.md").partition("## Logs")[2].partition("\n## ")[0]
+    told = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
+    assert {event: where for event, where in events().items() if event not in told} == {}
+    assert told - events().keys() == set()
+
+
+def test_the_life_of_a_workunit_has_the_steps_of_the_story():
+    tree = ast.parse(read(STORY))
+    story = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and "life" in n.name)
+    lines = read(STORY).splitlines()[story.lineno : story.end_lineno]
+    steps = [line.strip()[2:] for line in lines if line.startswith("    # ")]
+    assert headings("docs/life-of-a-workunit.md")[1:] == steps
+
+
+# What is named exists
+
+
+def has_heading(page, part):
+    return part in map(anchor, headings(str(page.resolve().relative_to(ROOT))))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page):
+    broken = []
+    for link in LINK.findall(prose(page)):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, part = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        if not (target.exists() and (not part or has_heading(target, part))):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_that_a_page_shows_can_be_given(page):
+    for words in commands_of(page):
+        if words[0] == "make":
+            goal = words[1]
+            assert re.search(rf"^{goal}:", read("Makefile"), re.MULTILINE), goal
+        for program, check in (("manage.py", parse_managed), ("client", parse_volunteer)):
+            if any(word == program for word in words[1:]):
+                check(words[words.index(program) + 1 :])
+
+
+def parse_managed(words):
+    """Fails unless our command takes these words; wildcards stand for themselves."""
+    name, *options = words
+    assert name in get_commands(), name
+    if name in _generate.commands():
+        load_command_class(str(get_commands()[name]), name).create_parser(
+            "manage.py", name
+        ).parse_args(options)
+
+
+def parse_volunteer(words):
+    from volunteer import cli
+
+    given = [word for word in words if word not in {">", "&"} and not word.endswith(".log")]
+    cli.parser().parse_args(given)
+
+
+def test_the_readmes_first_commands_are_the_demonstration_and_the_tests():
+    first, second, *_ = commands_of("README.md")
+    assert (first, second) == (["make", "demo"], ["make", "test"])
+    shown = FENCED.search(read("README.md"))
+    assert shown
+    for proof in ("17 Mersenne primes found", "INVALID", "fsck: 0 violations"):
+        assert proof in shown[2]
+
+
+def test_the_program_of_the_first_project_answers_what_the_page_says(tmp_path, monkeypatch, capsys):
+    page = read("docs/first-project.md")
+    [program] = [body for kind, body in FENCED.findall(page) if kind == "python"]
+    monkeypatch.chdir(tmp_path)
+    Path("in").write_text("1 30\n")
+    exec(compile(program, "collatz.py", "exec"), {"__name__": "__main__"})
+    assert Path("out").read_text() == "27 112\n"
+    assert "`27 112`" in page
+
+
+def cited():
+    """Every section and trap of the protocol that the code refers to."""
+    sections, traps = {}, {}
+    for room in ("project", "scheduler", "daemons", "client", "demo", "tests"):
+        for path in (ROOT / room).rglob("*"):
+            if path.suffix not in {".py", ".sql"}:
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+            for section in re.findall(r"PROTOCOL (\d+\.\d+)", text):
+                sections.setdefault(section, path)
+            for trap in re.findall(r"(?:PROTOCOL |\()trap (\d+)", text):
+                traps.setdefault(trap, path)
+    return sections, traps
+
+
+def test_what_comments_cite_of_the_protocol_stands_on_its_page():
+    page = read("docs/protocol.md")
+    sections, traps = cited()
+    assert sections
+    has = set(re.findall(r"^#+ .*?(\d+\.\d+)", page, re.MULTILINE))
+    has |= {n for heading in headings("docs/protocol.md") for n in re.findall(r"\d+\.\d+", heading)}
+    numbered = set(re.findall(r"^(\d+)\. ", page.partition("## 11. Traps")[2], re.MULTILINE))
+    assert {s: str(p) for s, p in sections.items() if s not in has} == {}
+    assert {t: str(p) for t, p in traps.items() if t not in numbered} == {}
+
+
+def test_the_examples_of_the_protocol_are_said_by_golden_files():
+    said = "".join(
+        line.strip()
+        for folder in ("tests/golden/replies", "tests/golden/captured")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file()
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+    )
+    [work] = [b for k, b in FENCED.findall(read("docs/protocol.md")) if "<workunit>" in b]
+    for line in work.splitlines():
+        assert line.strip() in said or "..." in line
+
+
+# Form
+
+
+def test_decisions_are_numbered_and_say_context_choice_and_consequence():
+    pages = sorted(path for path in PAGES if path.startswith("docs/decisions/"))
+    numbers = [int(Path(page).name[:4]) for page in pages]
+    assert numbers == list(range(1, len(pages) + 1))
+    for page, number in zip(pages, numbers, strict=True):
+        assert read(page).startswith(f"# {number}. ")
+        said = re.findall(r"^\*\*(\w+)\.\*\*", read(page), re.MULTILINE)
+        assert said == ["Context", "Choice", "Consequence"], page
+
+
+def test_the_changelogs_first_version_is_the_projects():
+    version = re.search(r'^version = "(.*)"', read("pyproject.toml"), re.MULTILINE)
+    newest = re.search(r"^## (\S+)", read("CHANGELOG.md"), re.MULTILINE)
+    assert version
+    assert newest
+    assert newest[1] == version[1]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_one_title(page):
+    assert len(re.findall(r"^# ", prose(page), re.MULTILINE)) == 1
