@@ -79,7 +79,9 @@ class Chronicle:
         else:
             subject, attempt, who = self.results.get(result_id, (f"result {result_id}", 0, ""))
             is_extra = attempt >= self.min_quorum
-            told = _of_result(Axis(axis), (source, target), Because(because), who, is_extra=is_extra)
+            told = _of_result(
+                Axis(axis), (source, target), Because(because), who, is_extra=is_extra
+            )
         return Line(seconds, subject, *told) if told else None
 
 

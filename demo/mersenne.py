@@ -7,7 +7,7 @@ are resolved here, and the file `boinc_finish_called` tells the client that this
 The input file `in` holds one prime exponent per line; `#` begins a comment.  The output file `out`
 gets one line for each: the exponent p, whether 2^p - 1 is `prime` or `composite`, and the residue,
 the low 64 bits of s(p-2) mod 2^p - 1 in hexadecimal (s(0) = 4, s(n+1) = s(n)^2 - 2), which is zero
-exactly for primes.  p = 2 is outside of the theorem and known to be prime: its residue is given as 0.
+exactly for primes.  p = 2 is outside of the theorem but known to be prime: its residue is 0.
 
 For stories about failure, an input line `exit CODE attempt N` makes attempt N of the workunit (the
 number that ends the result's name) leave with that code.

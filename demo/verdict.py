@@ -96,7 +96,9 @@ def about_the_killed(name: str, successes_before: int) -> list[Finding]:
     successes = Result.objects.filter(account__name=name, outcome=Outcome.SUCCESS).count()
     after = successes - successes_before
     return [
-        Finding(f"{name} was killed and started again, and reported {after} results since", after > 0)
+        Finding(
+            f"{name} was killed and started again, and reported {after} results since", after > 0
+        )
     ]
 
 

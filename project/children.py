@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class Children:
-    """Processes in groups of their own, so that a Ctrl-C reaches only us and we stop them in order."""
+    """Processes in groups of their own: a Ctrl-C reaches only us, and we stop them in order."""
 
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class Children:
             stdout=output,
             stderr=subprocess.STDOUT if output else None,
             process_group=0,
-            preexec_fn=_dies_with(os.getpid()),
+            preexec_fn=_dies_with(os.getpid()),  # noqa: PLW1509 - it takes no lock
         )
         self.started[name] = process
         return process
@@ -78,9 +78,7 @@ class Children:
             self.stop(name)
 
 
-def wait_until(
-    is_so: Callable[[], bool], *, within: float, look_again: float = 0.05
-) -> bool:
+def wait_until(is_so: Callable[[], bool], *, within: float, look_again: float = 0.05) -> bool:
     """Wait at most `within` seconds for something to be so; say whether it is."""
     give_up_at = time.monotonic() + within
     while not is_so():

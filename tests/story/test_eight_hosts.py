@@ -17,6 +17,7 @@ from tests.story.project import LINUX, Project
 
 pytestmark = pytest.mark.story
 
+UNSENT = "SELECT count(*) FROM result WHERE server_state = 2"
 HOSTS = 8
 TIMES = 10
 
@@ -91,14 +92,13 @@ def test_eight_hosts_that_ask_at_the_same_moment_for_the_last_eight_results_get_
     for time in range(TIMES):
         inputs = {f"{time}-{number}": "3\n" for number in range(workunits)}
         project.submit(inputs, quorum=quorum, fpops=1e10)
-        unsent = "SELECT count(*) FROM result WHERE server_state = 2"
-        project.wait(lambda: project.count(unsent) == HOSTS, within=20, what="eight results")
+        project.wait(lambda: project.count(UNSENT) == HOSTS, within=20, what="eight results")
 
         given, said = ask_at_the_same_moment(hosts)
 
         assert given == [1] * HOSTS, f"time {time}: {given}, {said}"
         assert not any("No tasks" in text for text in said), said
-        assert project.count(unsent) == 0
+        assert project.count(UNSENT) == 0
     per_account = project.sql(
         "SELECT workunit_id FROM result GROUP BY workunit_id, account_id HAVING count(*) > 1"
     )

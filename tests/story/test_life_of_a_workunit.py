@@ -57,7 +57,9 @@ def test_the_life_of_a_workunit(make_project, our_client):
 
     # They compute, upload and report
     project.wait(
-        lambda: all(row["outcome"] == Outcome.SUCCESS for row in project.sql(results, workunit["id"])),
+        lambda: all(
+            row["outcome"] == Outcome.SUCCESS for row in project.sql(results, workunit["id"])
+        ),
         within=30,
         what="two successes",
     )
@@ -97,7 +99,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
 
     # The purger writes it into the archive and drops its rows
     project.wait(
-        lambda: not project.sql("SELECT FROM workunit WHERE id = %s", workunit["id"]),
+        lambda: not project.sql("SELECT 1 FROM workunit WHERE id = %s", workunit["id"]),
         within=60,
         what="purged",
     )

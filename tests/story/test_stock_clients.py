@@ -33,10 +33,7 @@ def test_stock_clients_compute_workunits_to_their_end(our_project, stock_client)
         exponents(groups, first_line="exit 3 attempt 0"), seconds=0.3, quorum=2, fpops=1e11
     )
     assert len(names) >= 10
-    ids = [
-        row["id"]
-        for row in project.sql("SELECT id FROM workunit WHERE name = ANY(%s)", names)
-    ]
+    ids = [row["id"] for row in project.sql("SELECT id FROM workunit WHERE name = ANY(%s)", names)]
 
     killed = follow(project, clients, len(names))
 
@@ -56,9 +53,13 @@ def test_stock_clients_compute_workunits_to_their_end(our_project, stock_client)
         *(Axis.RESULT, ResultState.CLIENT_ERROR, Because.REPORTED_ERROR),
     )
     assert len(errors) == 1, "one result errs on purpose"
-    replicas = "SELECT count(*) FROM ledger_entry WHERE workunit_id = %s AND axis = %s AND source = 0"
+    replicas = (
+        "SELECT count(*) FROM ledger_entry WHERE workunit_id = %s AND axis = %s AND source = 0"
+    )
     assert project.count(replicas, errors[0]["workunit_id"], Axis.RESULT) == 3, "it is replaced"
-    paid = project.sql("SELECT account_id, sum(amount) AS s FROM credit_entry GROUP BY 1 ORDER BY 1")
+    paid = project.sql(
+        "SELECT account_id, sum(amount) AS s FROM credit_entry GROUP BY 1 ORDER BY 1"
+    )
     assert paid == project.sql(
         "SELECT id AS account_id, total_credit AS s FROM account WHERE total_credit > 0 ORDER BY 1"
     )

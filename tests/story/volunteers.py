@@ -124,7 +124,7 @@ class StockClient:
             password = (self.folder / "gui_rpc_auth.cfg").read_text().strip()
             where = ["--host", f"localhost:{self.port}", "--passwd", password]
             return subprocess.run(
-                ["boinccmd", *where, *words],  # noqa: S607 - Debian's
+                ["boinccmd", *where, *words],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -113,9 +113,7 @@ class Command(BaseCommand):
             msg = f"The sample work could not be submitted (exit code {code})."
             raise CommandError(f"{msg}\nHint: serve without --sample-work.")
 
-    def _is_up(
-        self, children: Children, options: dict[str, Any], stop: threading.Event
-    ) -> bool:
+    def _is_up(self, children: Children, options: dict[str, Any], stop: threading.Event) -> bool:
         address = "127.0.0.1" if options["address"] in EVERYWHERE else options["address"]
         question = f"http://{address}:{options['port']}/get_project_config.php"
         settled = wait_until(
@@ -151,7 +149,7 @@ def wait(children: Children, stop: threading.Event) -> tuple[str, int] | None:
 
 
 def check_free(address: str, port: int) -> None:
-    """Refuse a port that is taken; the web server itself would share it with another of its kind."""
+    """Refuse a port that is taken; our web server itself would share it with another one."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as knock:
         knock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -216,7 +214,7 @@ def stop_database() -> None:
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _setter(stop: threading.Event) -> Any:  # noqa: ANN401 - what signal.signal takes
+def _setter(stop: threading.Event) -> Any:
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 

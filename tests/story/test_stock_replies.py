@@ -1,0 +1,178 @@
+"""Each kind of reply that is no work, fed to an unmodified BOINC client."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from scheduler.lifecycle import Because, ErrorMask, Outcome, ServerState
+from tests.story.project import Project
+
+pytestmark = pytest.mark.stock_client
+
+RESULTS = "SELECT * FROM result ORDER BY attempt"
+
+
+def say_until(client, text, *, within=60.0, every=2.0):
+    """Have the client ask, again and again, until its event log has a text."""
+    give_up_at = time.monotonic() + within
+    while text not in client.messages():
+        assert time.monotonic() < give_up_at, client.messages()[-4000:]
+        client.update()
+        time.sleep(every)
+
+
+def ask_until(client, is_so, *, within=60.0, every=2.0, what):
+    """Have the client ask, again and again, until something is so."""
+    give_up_at = time.monotonic() + within
+    while not is_so():
+        assert time.monotonic() < give_up_at, f"{what}\n{client.messages()[-4000:]}"
+        client.update()
+        time.sleep(every)
+
+
+def test_a_client_with_a_wrong_key_is_told_how_to_mend_it(our_project, stock_client):
+    client = stock_client(our_project, "eve")
+
+    client.attach_with("0123456789abcdef0123456789abcdef")
+
+    say_until(client, "Invalid or missing account key")
+    assert "To fix, remove and add this project" in client.notices()
+    assert our_project.count("SELECT count(*) FROM host") == 0
+
+
+def test_a_client_without_account_is_told_that_its_password_is_wrong(our_project, stock_client):
+    client = stock_client(our_project, "eve")
+    client.attach()
+
+    said = client._boinccmd("--lookup_account", our_project.url, client.email, "another password")
+
+    assert "bad password" in said.stdout + said.stderr
+
+
+def test_a_client_is_told_that_there_is_no_work_and_gets_some_later(our_project, stock_client):
+    client = stock_client(our_project, "alice")
+    client.attach()
+    say_until(client, "Project has no tasks available")
+
+    our_project.submit({"a": "13\n"})
+
+    ask_until(
+        client,
+        lambda: our_project.sql("SELECT 1 FROM ledger_entry WHERE axis = 6 AND target = 2"),
+        what="the workunit is assimilated",
+    )
+
+
+def test_a_cancelled_workunit_is_aborted_on_the_client(make_project, stock_client):
+    project = make_project(PURGE_AFTER="3600")
+    project.start()
+    project.publish()
+    client = stock_client(project, "alice")
+    client.attach()
+    [name] = project.submit({"long": "2\n3\n"}, seconds=300)
+    ask_until(client, lambda: "EXECUTING" in client.tasks(), what="it runs")
+
+    project.manage("cancel_work", name)
+
+    ask_until(
+        client,
+        lambda: project.sql(RESULTS)[0]["server_state"] == ServerState.OVER,
+        what="the abort is reported",
+    )
+    [result] = project.sql(RESULTS)
+    assert result["outcome"] == Outcome.CLIENT_ERROR
+    assert result["exit_status"] == 202, "aborted by project"
+    ask_until(client, lambda: name not in client.tasks(), what="the client forgets it")
+    [workunit] = project.sql("SELECT error_mask FROM workunit")
+    assert workunit["error_mask"] == ErrorMask.CANCELLED
+    project.wait(
+        lambda: project.sql("SELECT 1 FROM workunit WHERE assimilate_state = 2"),
+        within=10,
+        what="handed to the science as failed",
+    )
+    assert "0 violations" in project.fsck()
+
+
+def test_a_result_that_a_client_has_lost_is_sent_again(our_project, stock_client):
+    client = stock_client(our_project, "alice")
+    client.attach()
+    our_project.submit({"slow": "2\n3\n5\n7\n"}, seconds=2)
+    ask_until(client, lambda: "EXECUTING" in client.tasks(), what="it runs")
+
+    client.command("--project", our_project.url, "reset")
+
+    say_until(client, "Resent lost task")
+    resent = "SELECT count(*) FROM ledger_entry WHERE because = %s"
+    assert our_project.count(resent, Because.RESENT) == 1
+    ask_until(
+        client,
+        lambda: our_project.sql("SELECT 1 FROM ledger_entry WHERE axis = 6 AND target = 2"),
+        what="the workunit is assimilated",
+    )
+    assert "0 violations" in our_project.fsck()
+
+
+@pytest.fixture
+def project_with_a_database_of_its_own(make_project) -> Project:
+    """A project that does not start its database by itself, so that it can be taken away."""
+    project = make_project()
+    project.database.ensure_running()
+    where = project.database.conninfo()
+    project.environment["DATABASE_URL"] = (
+        f"postgresql://{where['user']}@/{where['dbname']}?host={where['host']}&port={where['port']}"
+    )
+    project.start()
+    project.publish()
+    return project
+
+
+def test_a_client_waits_while_the_database_is_away_and_finishes_its_work_after(
+    project_with_a_database_of_its_own, stock_client
+):
+    project = project_with_a_database_of_its_own
+    client = stock_client(project, "alice")
+    client.attach()
+    project.submit({"slow": "2\n3\n5\n7\n"}, seconds=2)
+    ask_until(client, lambda: "EXECUTING" in client.tasks(), what="it runs")
+
+    project.database.stop()
+    say_until(client, "Reason: project is down")
+    project.database.ensure_running()
+
+    ask_until(
+        client,
+        lambda: project.sql("SELECT 1 FROM ledger_entry WHERE axis = 6 AND target = 2"),
+        what="the workunit is assimilated",
+        within=90,
+    )
+    assert "0 violations" in project.fsck()
+
+
+def test_a_client_whose_server_was_away_uploads_and_reports_when_it_is_back(
+    our_project, stock_client
+):
+    client = stock_client(our_project, "alice")
+    client.attach()
+    our_project.submit({"slow": "2\n3\n5\n7\n"}, seconds=1)
+    ask_until(client, lambda: "EXECUTING" in client.tasks(), what="it runs")
+
+    assert our_project.stop() == 0, our_project.log()
+    say_until(client, "Temporarily failed upload", every=1.0)
+    our_project.start()
+
+    def finished():
+        retry_transfers(client)
+        return our_project.sql("SELECT 1 FROM ledger_entry WHERE axis = 6 AND target = 2")
+
+    ask_until(client, finished, what="the workunit is assimilated", within=90)
+    assert "0 violations" in our_project.fsck()
+
+
+def retry_transfers(client):
+    """Do not wait for the client's own patience with an upload that failed."""
+    for line in client.command("--get_file_transfers").splitlines():
+        if line.strip().startswith("name:"):
+            name = line.split("name:", 1)[1].strip()
+            client._boinccmd("--file_transfer", client.project.url, name, "retry")
