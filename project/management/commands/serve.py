@@ -11,7 +11,7 @@ import sys
 import threading
 import urllib.request
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -24,7 +24,6 @@ from scheduler.models import Account
 from scheduler.operations import accounts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import FrameType
 
 ADMIN = "admin@localhost"
@@ -53,7 +52,7 @@ class Command(BaseCommand):
     """``manage.py serve [--port 8000] [--sample-work]``."""
 
     help = "Serve the project until Ctrl-C: web server and all daemons, in the foreground."
-    requires_system_checks: ClassVar[Sequence[str]] = ()
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
@@ -126,7 +125,7 @@ class Command(BaseCommand):
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
     """Start the web server and the daemons."""
     python = sys.executable
-    words = ["--interface", "wsgi", "--host", options["address"], "--port", str(options["port"])]
+    words: list[str] = ["--interface", "wsgi", "--host", options["address"], "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
     words += ["--blocking-threads", str(THREADS_PER_WORKER)]
     words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
@@ -136,7 +135,7 @@ def start(children: Children, options: dict[str, Any], environment: dict[str, st
         environment={"DATABASE_POOL": str(THREADS_PER_WORKER), **environment},
     )
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
-    daemons = [python, settings.BASE_DIR / "manage.py", "daemons", *pause]
+    daemons = [python, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
     children.start("daemons", daemons, environment=environment)
 
 
