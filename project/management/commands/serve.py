@@ -125,7 +125,8 @@ class Command(BaseCommand):
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
     """Start the web server and the daemons."""
     python = sys.executable
-    words: list[str] = ["--interface", "wsgi", "--host", options["address"], "--port", str(options["port"])]
+    words = ["--interface", "wsgi"]
+    words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
     words += ["--blocking-threads", str(THREADS_PER_WORKER)]
     words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
