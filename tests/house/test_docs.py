@@ -180,6 +180,24 @@ def parse_volunteer(words):
     cli.parser().parse_args(given)
 
 
+@cache
+def words_of_the_code():
+    rooms = ("project", "scheduler", "daemons", "client")
+    paths = [path for room in rooms for path in (ROOT / room).rglob("*") if path.is_file()]
+    text = " ".join(path.read_text() for path in paths if path.suffix in {".py", ".sql"})
+    return set(re.findall(r"\w+", text)) | {path.name for path in paths}
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["ARCHITECTURE.md", "docs/life-of-a-workunit.md", *(p for p in PAGES if "/decisions/" in p)],
+)
+def test_what_a_page_says_of_the_code_is_a_word_of_the_code(page):
+    named = re.findall(r"`(\w+\.sql|\w+(?:\.\w+)?)`", prose(page))
+    known = words_of_the_code()
+    assert [n for n in named if n not in known and n.rpartition(".")[2] not in known] == []
+
+
 def test_the_readmes_first_commands_are_the_demonstration_and_the_tests():
     first, second, *_ = commands_of("README.md")
     assert (first, second) == (["make", "demo"], ["make", "test"])
