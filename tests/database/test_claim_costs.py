@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from scheduler import sql
@@ -15,7 +15,8 @@ from scheduler.models import App, Host
 from tests.scripted_client import a_client
 from tests.work import an_app
 
-pytestmark = pytest.mark.django_db
+# Committed and truncated afterwards: a million rows rolled back would bloat the tables of others.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 _FILL = """
 INSERT INTO workunit (name, app_id, outputs, meta, created_at, min_quorum, target_nresults)
@@ -31,7 +32,7 @@ WHERE NOT EXISTS (SELECT 1 FROM result AS r WHERE r.workunit_id = w.id)
 
 
 def fill(app: App, first: int, last: int) -> None:
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         # A bulk load of a million rows, not moves: triggers and foreign keys would only cost time.
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(_FILL, [app.pk, first, last])
@@ -41,7 +42,7 @@ def fill(app: App, first: int, last: int) -> None:
 
 
 def pages_touched(name: str, params: dict[str, Any]) -> int:
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.load(name)}", params)
         (plan,) = cursor.fetchone()
     if isinstance(plan, str):
@@ -71,7 +72,6 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "most": 1,
         "now": now,
     }
-    sql.fetch("lock_chosen_workunits", lock)
     claim = who | {
         "workunit_ids": workunit_ids[:1],
         "app_version_ids": versions[:1],
