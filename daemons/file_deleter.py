@@ -61,6 +61,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
             "now": now,
             "ids": [row["id"] for row in rows],
             "workunit_ids": [row["workunit_id"] for row in rows],
+            "sources_read": [row["file_delete_state"] for row in rows],
             "received_ats": [row["received_at"] for row in rows],
             "targets": [
                 int(FileDeleteState.ERROR if row["id"] in kept else FileDeleteState.DONE)

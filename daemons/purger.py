@@ -79,9 +79,8 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
     tokens = {row["id"]: row["lease_token"] for row in claimed}
-    rows = sql.fetch(
-        "read_archivable", {"ids": sorted(tokens), "oldest": _oldest_of(tokens)}, PACKAGE
-    )
+    days = {"oldest": _oldest_of(tokens), "now": now}
+    rows = sql.fetch("read_archivable", {"ids": sorted(tokens), **days}, PACKAGE)
     storage.append_archive(now.date(), [_line(row, now=now) for row in rows])
     with transaction.atomic():
         locked = sql.fetch(

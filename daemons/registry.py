@@ -47,7 +47,7 @@ DAEMONS: tuple[Daemon, ...] = (
     Daemon(
         "file_deleter",
         file_deleter.run_pass,
-        batch=500,
+        batch=1000,
         pause=5.0,
         summary="Deletes files that nobody needs any more.",
     ),

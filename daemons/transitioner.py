@@ -6,7 +6,6 @@ One pass is one transaction: lock a batch of due workunits, read their results, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -14,7 +13,14 @@ from django.db import transaction
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
 from scheduler.facts.work import ResultFacts, WorkunitFacts, result_name
-from scheduler.lifecycle import Actor, AssimilateState, Axis, FileDeleteState, ReleaseState
+from scheduler.lifecycle import (
+    Actor,
+    AssimilateState,
+    Axis,
+    FileDeleteState,
+    Outcome,
+    ReleaseState,
+)
 from scheduler.policy import replication
 
 if TYPE_CHECKING:
@@ -51,8 +57,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 def lock_due(*, now: datetime, limit: int, shard: Shard) -> list[WorkunitFacts]:
     """Lock due workunits and read them with their results, in the caller's transaction."""
-    locked = sql.fetch_into(
-        WorkunitFacts,
+    locked = sql.fetch(
         "lock_due_workunits",
         {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index},
         PACKAGE,
@@ -63,16 +68,11 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> list[WorkunitFacts]:
     for result in sql.fetch_into(
         ResultFacts,
         "read_results_of_workunits",
-        {"workunit_ids": [workunit.id for workunit in locked]},
+        {"workunit_ids": [row["id"] for row in locked], "no_reply": Outcome.NO_REPLY.value},
         PACKAGE,
     ):
         results.setdefault(result.workunit_id, []).append(result)
-    return [
-        replace(workunit, results=tuple(results[workunit.id]))
-        if workunit.id in results
-        else workunit
-        for workunit in locked
-    ]
+    return [WorkunitFacts(**row, results=tuple(results.get(row["id"], ()))) for row in locked]
 
 
 def _write_workunits(verdicts: Sequence[Verdict], *, now: datetime) -> None:
@@ -127,8 +127,7 @@ def _move_results(verdicts: Sequence[Verdict], *, now: datetime) -> None:
             "sources": [int(move.source) for _, move in moves],
             "targets": [int(move.target) for _, move in moves],
             "becauses": [move.because.value for _, move in moves],
-            "paid_ids": [],
-            "amounts": [],
+            "amounts": [None] * len(moves),
         },
         PACKAGE,
     )

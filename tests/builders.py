@@ -56,7 +56,6 @@ def a_result(word: str = "unsent", *, number: int = 1, **fields: Any) -> ResultF
         validate_state=validate_state,
         file_delete_state=FileDeleteState.INIT,
         exit_status=203 if word == "aborted" else 0,
-        sent_at=NOON - timedelta(days=1) if was_sent else None,
         report_deadline=NOON + timedelta(days=1) if was_sent else None,
         credit_deadline=NOON + timedelta(days=2) if was_sent else None,
     )

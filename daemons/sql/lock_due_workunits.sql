@@ -1,4 +1,5 @@
 -- Lock the workunits that are due, longest due first; those that another pass holds are skipped.
+-- When each was due is left out: it is, and reading a time takes longer than judging by it.
 SELECT
     id,
     name,
@@ -23,7 +24,7 @@ SELECT
     canonical_result_id,
     assimilate_state,
     file_delete_state,
-    transition_at
+    NULL::timestamptz AS transition_at
 FROM workunit
 WHERE
     transition_at <= %(now)s::timestamptz

@@ -8,8 +8,9 @@ WITH move AS (
         %(axes)s::smallint[],
         %(sources)s::smallint[],
         %(targets)s::smallint[],
-        %(becauses)s::smallint[]
-    ) AS m (workunit_id, result_id, axis, source, target, because)
+        %(becauses)s::smallint[],
+        %(amounts)s::numeric[]
+    ) AS m (workunit_id, result_id, axis, source, target, because, amount)
 ),
 
 step AS (
@@ -20,16 +21,10 @@ step AS (
         max(source) FILTER (WHERE axis = %(axis_validation)s::smallint) AS was_validated,
         max(target) FILTER (WHERE axis = %(axis_validation)s::smallint) AS validated,
         max(source) FILTER (WHERE axis = %(axis_files)s::smallint) AS were_files,
-        max(target) FILTER (WHERE axis = %(axis_files)s::smallint) AS files
+        max(target) FILTER (WHERE axis = %(axis_files)s::smallint) AS files,
+        max(amount) AS amount
     FROM move
     GROUP BY result_id
-),
-
-credit AS (
-    SELECT
-        result_id,
-        amount
-    FROM unnest(%(paid_ids)s::bigint[], %(amounts)s::numeric[]) AS c (result_id, amount)
 ),
 
 moved AS (
@@ -39,9 +34,8 @@ moved AS (
         outcome = coalesce(step.becomes %% 10, r.outcome),
         validate_state = coalesce(step.validated, r.validate_state),
         file_delete_state = coalesce(step.files, r.file_delete_state),
-        granted_credit = coalesce(credit.amount, r.granted_credit)
+        granted_credit = coalesce(step.amount, r.granted_credit)
     FROM step
-    LEFT JOIN credit ON step.result_id = credit.result_id
     WHERE
         r.id = step.result_id
         AND r.server_state * 10 + r.outcome = coalesce(step.was, r.server_state * 10 + r.outcome)
@@ -50,6 +44,7 @@ moved AS (
     RETURNING r.id
 ),
 
+-- All or nothing: the caller rolls back if one of them was not where it was judged.
 written AS (
     INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
     SELECT
@@ -62,7 +57,6 @@ written AS (
         move.because,
         %(by)s::smallint
     FROM move
-    INNER JOIN moved ON move.result_id = moved.id
     WHERE %(ledger)s::boolean
 )
 

@@ -27,7 +27,11 @@ SELECT
                 ORDER BY e.at, e.id
             )
         FROM ledger_entry AS e
-        WHERE e.workunit_id = w.id AND e.at >= %(oldest)s::timestamptz
+        WHERE
+            e.workunit_id = w.id
+            -- Days in which nothing can have happened to them are not looked at.
+            AND e.at >= %(oldest)s::timestamptz
+            AND e.at <= %(now)s::timestamptz
     ) AS timeline
 FROM workunit AS w
 INNER JOIN app ON w.app_id = app.id

@@ -9,8 +9,8 @@ SELECT
     r.elapsed_time,
     r.cpu_time,
     r.flops_estimate,
-    r.sent_at,
-    r.received_at,
+    coalesce(extract(EPOCH FROM r.received_at - r.sent_at), 0)::double precision AS turnaround,
+    coalesce(extract(EPOCH FROM %(now)s::timestamptz - r.sent_at), 0)::double precision AS age,
     brought.positions,
     brought.digests
 FROM result AS r

@@ -3,28 +3,20 @@ WITH tried AS (
     SELECT *
     FROM unnest(
         %(ids)s::bigint[],
-        %(workunit_ids)s::bigint[],
         %(received_ats)s::timestamptz[],
+        %(sources_read)s::smallint[],
         %(targets)s::smallint[],
         %(again_ats)s::timestamptz[]
-    ) AS t (id, workunit_id, received_at, target, again_at)
+    ) AS t (id, received_at, source, target, again_at)
 ),
 
 -- Workunits before results, as everywhere; what is locked is deleted once more in the next pass.
 locked AS (
     SELECT id
     FROM workunit
-    WHERE id IN (SELECT workunit_id FROM tried)
+    WHERE id = any(%(workunit_ids)s::bigint[])
     ORDER BY id
     FOR NO KEY UPDATE SKIP LOCKED
-),
-
-was AS (
-    SELECT
-        r.id,
-        r.file_delete_state
-    FROM result AS r
-    INNER JOIN tried ON r.id = tried.id
 ),
 
 settled AS (
@@ -33,14 +25,14 @@ settled AS (
         file_delete_state = tried.target,
         file_delete_after = tried.again_at
     FROM tried
-    INNER JOIN locked ON tried.workunit_id = locked.id
-    INNER JOIN was ON tried.id = was.id
     WHERE
         r.id = tried.id
-        AND r.file_delete_state = was.file_delete_state
+        -- An array, not a join: estimates of arrays are so low that two lists are joined row by row.
+        AND r.workunit_id = any(array(SELECT id FROM locked))
+        AND r.file_delete_state = tried.source
         AND r.file_delete_state = any(%(sources)s::smallint[])
         AND r.received_at IS NOT DISTINCT FROM tried.received_at
-    RETURNING r.id, r.workunit_id, was.file_delete_state AS source, r.file_delete_state AS target
+    RETURNING r.id, r.workunit_id, tried.source, r.file_delete_state AS target
 ),
 
 written AS (

@@ -64,7 +64,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
             },
             PACKAGE,
         )
-        judged = _judge(workunits)
+        judged = _judge(workunits, now=now)
         paid = 0
         if judged:
             _move_results(judged, now=now)
@@ -74,7 +74,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     return Tally(seen=len(judged), counts=_counts(judged, paid), more=len(judged) >= limit)
 
 
-def _judge(workunits: Sequence[Asking]) -> list[Judged]:
+def _judge(workunits: Sequence[Asking], *, now: datetime) -> list[Judged]:
     if not workunits:
         return []
     successes: dict[int, list[Success]] = {}
@@ -86,6 +86,7 @@ def _judge(workunits: Sequence[Asking]) -> list[Judged]:
             "workunit_ids": [workunit.id for workunit in workunits],
             "success": int(ResultState.SUCCESS),
             "usable": _USABLE,
+            "now": now,
         },
         PACKAGE,
     ):
@@ -97,10 +98,9 @@ def _judge(workunits: Sequence[Asking]) -> list[Judged]:
 
 
 def _move_results(judged: Sequence[Judged], *, now: datetime) -> None:
-    moves = [(success, move) for one in judged for success, move in one.moves]
+    moves = [(one, success, move) for one in judged for success, move in one.moves]
     if not moves:
         return
-    paid = [(success.id, one.pay) for one in judged for success in one.valid]
     moved = sql.fetch(
         "move_results",
         {
@@ -109,18 +109,19 @@ def _move_results(judged: Sequence[Judged], *, now: datetime) -> None:
             "axis_result": Axis.RESULT.value,
             "axis_validation": Axis.VALIDATION.value,
             "axis_files": Axis.RESULT_FILES.value,
-            "workunit_ids": [success.workunit_id for success, _ in moves],
-            "result_ids": [success.id for success, _ in moves],
-            "axes": [move.axis.value for _, move in moves],
-            "sources": [int(move.source) for _, move in moves],
-            "targets": [int(move.target) for _, move in moves],
-            "becauses": [move.because.value for _, move in moves],
-            "paid_ids": [result_id for result_id, _ in paid],
-            "amounts": [amount for _, amount in paid],
+            "workunit_ids": [one.workunit.id for one, _, _ in moves],
+            "result_ids": [success.id for _, success, _ in moves],
+            "axes": [move.axis.value for _, _, move in moves],
+            "sources": [int(move.source) for _, _, move in moves],
+            "targets": [int(move.target) for _, _, move in moves],
+            "becauses": [move.because.value for _, _, move in moves],
+            "amounts": [
+                one.pay if move.because is Because.AGREES else None for one, _, move in moves
+            ],
         },
         PACKAGE,
     )
-    if missed := {success.id for success, _ in moves} - {row["id"] for row in moved}:
+    if missed := {success.id for _, success, _ in moves} - {row["id"] for row in moved}:
         msg = f"Results {sorted(missed)[:10]} are no longer in the states that were judged."
         raise StaleValidation(msg)
 

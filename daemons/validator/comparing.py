@@ -17,7 +17,6 @@ from scheduler.policy import credit, quorum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
     from decimal import Decimal
 
     from daemons.science.interfaces import Validator
@@ -46,7 +45,10 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A success that may be compared; times in seconds."""
+    """A success that may be compared; times in seconds.
+
+    `turnaround` lies between sending and reporting, `age` between sending and now.
+    """
 
     id: int
     workunit_id: int
@@ -57,17 +59,10 @@ class Success:
     elapsed_time: float
     cpu_time: float
     flops_estimate: float
-    sent_at: datetime | None
-    received_at: datetime | None
+    turnaround: float
+    age: float
     positions: list[int] | None
     digests: list[str] | None
-
-    @property
-    def turnaround(self) -> float:
-        """Seconds between sending and reporting; 0 if unknown."""
-        if self.sent_at is None or self.received_at is None:
-            return 0.0
-        return max(0.0, (self.received_at - self.sent_at).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ from scheduler.policy.credit import recent_average, running_average
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from daemons.validator.comparing import Judged, Success
 
@@ -30,13 +30,12 @@ class _Purse:
     """What one host or account gains in this pass."""
 
     granted: Decimal = Decimal(0)
-    began_at: datetime | None = None
+    age: float = 0.0
 
-    def add(self, amount: Decimal, sent_at: datetime | None) -> None:
-        """Take one result's pay."""
+    def add(self, amount: Decimal, age: float) -> None:
+        """Take the pay of one result, sent `age` seconds ago."""
         self.granted += amount
-        if sent_at is not None and (self.began_at is None or sent_at < self.began_at):
-            self.began_at = sent_at
+        self.age = max(self.age, age)
 
     def average(self, row: dict[str, Any], now: datetime) -> float:
         """The owner's recent average with this gain."""
@@ -44,7 +43,7 @@ class _Purse:
             row["expavg_credit"],
             row["expavg_at"],
             float(self.granted),
-            work_began_at=self.began_at or now,
+            work_began_at=now - timedelta(seconds=self.age),
             now=now,
         )
 
@@ -65,7 +64,7 @@ class _Record:
         self.n_valid += 1
         self.consecutive_valid += 1
         self.turnaround_avg, self.turnaround_n = running_average(
-            self.turnaround_avg, self.turnaround_n, success.turnaround
+            self.turnaround_avg, self.turnaround_n, max(0.0, success.turnaround)
         )
         # A run too short for the client's clock would teach that the host is infinitely fast.
         if success.elapsed_time > 0:
@@ -118,8 +117,8 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
     for row in granted:
         success, _, amount = due[row["result_id"]]
         if amount and success.host_id is not None and success.account_id is not None:
-            gains.hosts[success.host_id].add(amount, success.sent_at)
-            gains.accounts[success.account_id].add(amount, success.sent_at)
+            gains.hosts[success.host_id].add(amount, success.age)
+            gains.accounts[success.account_id].add(amount, success.age)
     return gains, len(granted)
 
 
@@ -137,7 +136,7 @@ def _update_hosts(judged: Sequence[Judged], gains: _Gains, *, now: datetime) -> 
     turnarounds = {row["id"]: row["turnaround_seconds"] for row in hosts}
     for success, _ in valid:
         before = turnarounds.get(success.host_id or 0, 0)
-        new = success.turnaround
+        new = max(0.0, success.turnaround)
         turnarounds[success.host_id or 0] = 0.7 * before + 0.3 * new if before else new
     is_paid = {row["id"]: row["id"] in gains.hosts for row in hosts}
     sql.execute(

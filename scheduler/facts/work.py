@@ -40,7 +40,6 @@ class ResultFacts:
     validate_state: int
     file_delete_state: int
     exit_status: int
-    sent_at: datetime | None
     report_deadline: datetime | None
     credit_deadline: datetime | None
 

@@ -41,6 +41,7 @@ _INACTIVE, _UNSENT = int(ServerState.INACTIVE), int(ServerState.UNSENT)
 _IN_PROGRESS, _OVER = int(ServerState.IN_PROGRESS), int(ServerState.OVER)
 _SUCCESS, _NO_REPLY = int(Outcome.SUCCESS), int(Outcome.NO_REPLY)
 _ERRORS = (int(Outcome.CLIENT_ERROR), int(Outcome.VALIDATE_ERROR))
+_NEVER_SENT = (int(Outcome.DIDNT_NEED), int(Outcome.COULDNT_SEND))
 _V_INIT, _V_INCONCLUSIVE = int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE)
 _USABLE = (_V_INIT, int(ValidateState.VALID), _V_INCONCLUSIVE)
 _F_INIT = int(FileDeleteState.INIT)
@@ -179,10 +180,12 @@ def count(results: Iterable[ResultFacts]) -> Counts:
     successes = fresh = inconclusive = errors = timeouts = given_up = unsendable = 0
     for result in results:
         total += 1
-        ever_sent += result.sent_at is not None
         if result.server_state in (_INACTIVE, _UNSENT):
             unsent += 1
-        elif result.server_state == _IN_PROGRESS:
+            continue
+        # The law lets only the unsent end so: whatever else is over was sent once.
+        ever_sent += result.outcome not in _NEVER_SENT
+        if result.server_state == _IN_PROGRESS:
             in_progress += 1
         elif result.outcome == _SUCCESS:
             successes += result.validate_state in _USABLE
