@@ -1,4 +1,4 @@
-"""The one loop that drives every daemon: pass after pass, until it is told to stop.
+"""The one loop that drives every daemon: pass after pass, until told to stop.
 
 A signal lets the pass finish.  After a full batch the next pass follows at once; an idle daemon
 looks again after 20 ms, then after twice that, up to the daemon's pause.  What the database or the

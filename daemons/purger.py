@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -40,12 +41,15 @@ LEASE = timedelta(minutes=10)
 DAYS_AHEAD = 14
 _PREFIX = "ledger_entry_"
 _WORDS = {
-    "server_state": ServerState,
-    "outcome": Outcome,
-    "validate_state": ValidateState,
-    "file_delete_state": FileDeleteState,
-    "assimilate_state": AssimilateState,
-    "release_state": ReleaseState,
+    column: {state.value: state.name for state in states}
+    for column, states in (
+        ("server_state", ServerState),
+        ("outcome", Outcome),
+        ("validate_state", ValidateState),
+        ("file_delete_state", FileDeleteState),
+        ("assimilate_state", AssimilateState),
+        ("release_state", ReleaseState),
+    )
 }
 
 
@@ -120,7 +124,7 @@ def _line(row: dict[str, Any], *, now: datetime) -> bytes:
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        column: _WORDS[column](value).name if column in _WORDS else value
+        column: _WORDS[column][value] if column in _WORDS else value
         for column, value in row.items()
     }
 
@@ -129,9 +133,12 @@ def _step(
     at: str, result_id: int | None, axis: int, source: int, target: int, because: int, by: int
 ) -> dict[str, Any]:
     subject = {} if result_id is None else {"result_id": result_id}
+    return {"at": at, **subject, **_move(axis, source, target, because, by)}
+
+
+@cache
+def _move(axis: int, source: int, target: int, because: int, by: int) -> dict[str, str]:
     return {
-        "at": at,
-        **subject,
         "axis": Axis(axis).label,
         "from": state_label(Axis(axis), source),
         "to": state_label(Axis(axis), target),

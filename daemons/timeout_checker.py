@@ -1,4 +1,4 @@
-"""Gives up on results whose deadline has passed, and wakes workunits whose end has come.
+"""Gives up on results past their deadline; wakes workunits whose end has come.
 
 The rule fits a ``WHERE``, so reading, judging and writing are one statement.  A lease that ran out
 needs nobody: its holder is fenced off by its token, and the next claim takes the row.

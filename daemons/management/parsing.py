@@ -1,4 +1,4 @@
-"""How the commands read their options: a short help, and errors that say what to do."""
+"""How the commands read their options: a short help, errors that say what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs all daemons as child processes: restarts one that dies, stops them in order."""
+"""Runs all daemons as children: restarts one that dies, stops them in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assimilates by filing the canonical outputs under ``var/results/<app>/<workunit>/``."""
+"""Assimilates by filing canonical outputs in ``var/results/<app>/<workunit>/``."""
 
 from __future__ import annotations
 

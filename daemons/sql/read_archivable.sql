@@ -1,10 +1,11 @@
--- Everything known of claimed workunits: their rows, results, outputs, credit and timeline.
+-- Everything known of claimed workunits: their rows, results, outputs, credit and timeline; columns
+-- that are NULL are left out.
 SELECT
     w.id,
     app.name AS app,
-    to_jsonb(w) AS workunit,
+    jsonb_strip_nulls(to_jsonb(w)) AS workunit,
     (
-        SELECT jsonb_agg(to_jsonb(r) ORDER BY r.id)
+        SELECT jsonb_agg(jsonb_strip_nulls(to_jsonb(r)) ORDER BY r.id)
         FROM result AS r
         WHERE r.workunit_id = w.id
     ) AS results,
