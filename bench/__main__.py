@@ -1,4 +1,4 @@
-"""`python -m bench`: measures the project on this machine, in a database of its own."""
+"""`python -m bench`: measures the project here, in a database of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work to measure with: an app, hosts, workunits in every stage of their life, files on disk.
+"""Work to measure with: an app, hosts, workunits in every stage, files on disk.
 
 Everything is made by the project's own operations and passes, but for what volunteers would do:
 that is set-based SQL, which a bench of ours may and nobody else.

@@ -1,4 +1,4 @@
-"""What a measurement says, how it is kept, and what the run before said [pure but for files]."""
+"""What a measurement says, how it is kept, and what the run before said."""
 
 from __future__ import annotations
 

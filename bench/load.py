@@ -1,4 +1,4 @@
-"""The load generator: many hosts at once over kept-alive connections, as cheap as Python can be.
+"""The load generator: many hosts at once over kept-alive connections, cheaply.
 
 It shares the machine with what it measures, so it speaks HTTP through a bare socket and reads
 replies with regular expressions; what it costs all the same is said beside each figure.

@@ -1,4 +1,4 @@
-"""The passes, one after the other, over one backlog that lives through its whole life."""
+"""The passes, one after the other, over one backlog that lives its whole life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database alone can do in this run: pgbench's own two simplest workloads."""
+"""What the database alone can do in this run: pgbench's two simplest workloads."""
 
 from __future__ import annotations
 

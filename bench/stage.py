@@ -1,4 +1,4 @@
-"""Where the bench takes place: a fresh project, its database, its web server, their CPU time."""
+"""Where the bench takes place: a fresh project, its servers, their CPU time."""
 
 from __future__ import annotations
 

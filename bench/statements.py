@@ -1,4 +1,4 @@
-"""How many statements an RPC or a pass takes: the same for one row and for hundreds."""
+"""How many statements an RPC or a pass takes: as many for one row as for hundreds."""
 
 from __future__ import annotations
 

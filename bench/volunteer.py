@@ -1,4 +1,4 @@
-"""A volunteer's computer as the server sees it: an account's key, and requests as bytes."""
+"""A volunteer's computer as the server sees it: a key, and requests as bytes."""
 
 from __future__ import annotations
 

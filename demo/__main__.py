@@ -1,4 +1,4 @@
-"""`python -m demo`: the demonstration; with --sample-work, only work for a server that runs."""
+"""`python -m demo`: the demonstration; --sample-work only submits its work."""
 
 from __future__ import annotations
 

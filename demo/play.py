@@ -1,4 +1,4 @@
-"""The play on the stage: work is submitted, watched until nothing is left to do, and judged."""
+"""The play on the stage: work is submitted, watched to its end, and judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample project: publishes the app `mersenne` and submits prime exponents to it."""
+"""The sample project: publishes the app `mersenne` and submits prime exponents."""
 
 from __future__ import annotations
 

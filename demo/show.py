@@ -1,4 +1,4 @@
-"""The demonstration from its first line to its last, and the end of everything it started."""
+"""The demonstration, first line to last, and the end of all that it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage: a fresh folder, a free port, a server with its daemons, three volunteers."""
+"""The stage: a fresh folder, a free port, a server, daemons, three volunteers."""
 
 from __future__ import annotations
 

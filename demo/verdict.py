@@ -1,4 +1,4 @@
-"""What must be true at the end of the demonstration, each as a sentence and whether it is so."""
+"""What must be true at the end of the demonstration, and whether it is."""
 
 from __future__ import annotations
 

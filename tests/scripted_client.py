@@ -1,4 +1,4 @@
-"""A BOINC client played by script: speaks to the scheduler, keeps what it was told."""
+"""A BOINC client by script: speaks to the scheduler, keeps what it was told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apps and workunits for tests, made through the project's own operations and passes."""
+"""Apps and workunits for tests, made by the project's operations and passes."""
 
 from __future__ import annotations
 

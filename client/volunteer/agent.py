@@ -1,4 +1,4 @@
-"""The one loop: turns what happens into events and carries out what the state decides."""
+"""The one loop: turns what happens into events and carries out what is decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to the client and what it decides to do, as frozen dataclasses [pure].
+"""What happens to the client and what it decides: frozen dataclasses [pure].
 
 Times are unix seconds; `chance` is a random number from 0 to 1, drawn by the agent, because the
 state machine draws none. `project` is always the canonical address of the project.

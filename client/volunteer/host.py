@@ -1,4 +1,4 @@
-"""What this computer is: processor, memory, disk, system, and a quick measure of its speed."""
+"""What this computer is: processor, memory, disk, system, and its speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client holds: projects, files, results; frozen, replaced when they change [pure]."""
+"""What the client holds: frozen records of projects, files and results [pure]."""
 
 from __future__ import annotations
 

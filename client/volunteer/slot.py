@@ -1,4 +1,4 @@
-"""Slot folders: what a program finds when it starts and what it leaves when it ends."""
+"""Slot folders: what a program finds at its start and leaves at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pages of the administration share: they are read, and stay quick on huge tables.
+"""What all pages of the administration share: they stay quick on huge tables.
 
 Two rules.  A page never counts a whole table, and never sorts by what has no index.  A form saves
 only the columns that were changed in it: daemons move the others meanwhile.

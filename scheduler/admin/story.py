@@ -1,4 +1,4 @@
-"""What happened to a workunit and its results, and what can happen next, in the law's words."""
+"""What happened to a workunit and what can happen next, in the law's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host is handed in one RPC, with all that its client must be told of it [pure]."""
+"""What a host is handed in one RPC, with all its client must be told [pure]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make, say, renew and revoke the keys by which clients say whose they are [operations].
+"""Make, say, renew and revoke the keys that clients show [operations].
 
 Theory of operation.  A key is stored hashed, to be recognised, and sealed, to be said again at
 log-in.  Of each kind an account has one current key.  The weak key is made of the current strong

@@ -1,4 +1,4 @@
-"""Publish versions of science apps: hash, sign, name and put their files in place [operations].
+"""Publish versions of science apps: hash, sign, name, put in place [operations].
 
 Theory of operation.  A version is known to clients by four facts (app, platform, number, plan
 class) and never changes once they know it (PROTOCOL trap 5); its files' names contain the version

@@ -1,4 +1,4 @@
-"""Gives results to a host: read, judge, lock, claim; look again if others were faster."""
+"""Gives results to a host: read, judge, lock, claim; look again if others won."""
 
 from __future__ import annotations
 

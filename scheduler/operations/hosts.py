@@ -1,4 +1,4 @@
-"""Recognises who is calling, finds or creates hosts, and keeps what they say of themselves."""
+"""Recognises who calls, finds or creates hosts, keeps what they say of themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges two rows of one computer, of which a re-attached client left the old one behind."""
+"""Merges two rows of one computer: a re-attached client left the old one behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes what a host reports: read, look at what arrived, lock, judge, settle in one statement."""
+"""Takes a host's reports: read, see what arrived, lock, judge, settle at once."""
 
 from __future__ import annotations
 

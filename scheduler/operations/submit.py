@@ -1,4 +1,4 @@
-"""Create workunits: thousands in one transaction and a handful of statements [operations].
+"""Create workunits: thousands in a handful of statements [operations].
 
 Theory of operation.  Everything that can be refused is refused before anything is written, with
 all its faults at once.  Contents are staged on disk before the transaction opens, and stand under

@@ -1,4 +1,4 @@
-"""How fast a host is, how much of it may be used, how long a result will take [pure]."""
+"""How fast a host is, how much of it may be used, how long a result takes [pure]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads for dispatch: app versions for a host, candidates, the files of what was given."""
+"""Reads for dispatch: app versions for a host, candidates, their files."""
 
 from __future__ import annotations
 

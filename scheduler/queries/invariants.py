@@ -1,4 +1,4 @@
-"""Checks the invariants on the live database: what holds, and the rows that break it.
+"""Checks the invariants on the live database: what holds, and what breaks it.
 
 Each invariant is one statement, or one walk over the rows in batches, each of one snapshot: daemons
 may be at work meanwhile.  What a walk finds wrong is read once more before it is believed.

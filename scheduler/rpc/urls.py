@@ -1,4 +1,4 @@
-"""Where volunteers' clients knock; uploads and downloads are mounted beside (`rpc.files`)."""
+"""Where clients knock; uploads and downloads are mounted beside (`rpc.files`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard triggers: the database itself refuses a move that the law does not name.
+"""The guard triggers: the database refuses a move that the law does not name.
 
 On in every test; in production an operator's switch (``manage.py guard_trigger on|off|status``).
 Two kinds: the *state* triggers on ``workunit`` and ``result`` compare each row's old and new states

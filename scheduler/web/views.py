@@ -1,4 +1,4 @@
-"""The status page, which is BOINC's master page too, and the same numbers for machines.
+"""The status page, which is BOINC's master page too, and its numbers as JSON.
 
 A client reads the page in chunks of 255 bytes and finds the scheduler's address only in a
 ``<link>`` that begins its line (PROTOCOL 1.5, trap 1): the template keeps it there, and a test

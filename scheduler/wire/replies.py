@@ -1,4 +1,4 @@
-"""Scheduler replies: from messages to the XML that clients read, and back for tests."""
+"""Scheduler replies: from messages to the XML that clients read, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduler requests: from the XML that clients send to messages, and back for tests."""
+"""Scheduler requests: from the XML that clients send to messages, and back."""
 
 from __future__ import annotations
 

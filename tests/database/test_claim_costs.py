@@ -1,4 +1,4 @@
-"""What a claim costs does not grow with the backlog: pages touched, read off EXPLAIN (BUFFERS)."""
+"""What a claim costs does not grow with the backlog: pages, read off EXPLAIN."""
 
 from __future__ import annotations
 

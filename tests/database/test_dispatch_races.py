@@ -1,4 +1,4 @@
-"""Claims that interleave: what the other one did is seen, and nobody is sent away for nothing."""
+"""Claims that interleave: each sees the other, and nobody goes away for nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain` says where a workunit is and what it waits for, by the transitioner's own judgement."""
+"""`explain` says where a workunit is and what it waits for, by the same rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Daemons and reports on two real connections, stopped half way through each other."""
+"""Daemons and reports on two real connections, each stopped half way."""
 
 from __future__ import annotations
 

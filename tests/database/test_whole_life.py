@@ -1,4 +1,4 @@
-"""Workunits from submission to the archive, with hosts that lie, err and fall silent."""
+"""Workunits from submission to archive, with hosts that lie, err and fall silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The traps of PROTOCOL section 11 that lie in the scheduler's way, a test for each."""
+"""The traps of PROTOCOL section 11 in the scheduler's way, a test for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: started once, found again, private, mended after a crash."""
+"""The embedded PostgreSQL: started once, found again, private, mended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The upload exchange: what clients print is read, however it is cut, and printed the same."""
+"""The upload exchange: what clients print is read, however cut, and printed alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eight hosts ask at the same moment for the last eight results, and each gets one."""
+"""Eight hosts ask at once for the last eight results, and each gets one."""
 
 from __future__ import annotations
 

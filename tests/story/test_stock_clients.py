@@ -1,4 +1,4 @@
-"""Three unmodified BOINC clients compute workunits of quorum 2, from submission to archive."""
+"""Three unmodified BOINC clients compute workunits of quorum 2, to the archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volunteers for stories: our own client, and BOINC's, unmodified, as Debian has it."""
+"""Volunteers for stories: our own client, and Debian's unmodified BOINC client."""
 
 from __future__ import annotations
 

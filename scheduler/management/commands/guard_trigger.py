@@ -1,4 +1,4 @@
-"""Has the database itself refuse moves that the law does not name, or stops it from doing so."""
+"""Switches the guard on or off: the database itself refuses unlawful moves."""
 
 from __future__ import annotations
 

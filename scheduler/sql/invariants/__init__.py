@@ -1,1 +1,1 @@
-"""One statement per invariant: its first line says what holds, its rows are what breaks it."""
+"""One statement per invariant: its first line says what holds, its rows break it."""

@@ -1,4 +1,4 @@
-"""A science project in a thread: scheduler, uploads, downloads, and what they were told."""
+"""A science project in a thread: scheduler, files, and what they were told."""
 
 from __future__ import annotations
 

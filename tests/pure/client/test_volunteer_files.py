@@ -1,4 +1,4 @@
-"""Downloads, uploads and the journal: what breaks off goes on, what is wrong is refused."""
+"""Downloads, uploads, the journal: broken off they go on, wrong they are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client as a process against a project in a thread: from attach to the last report."""
+"""The client as a process against a project in a thread: attach to last report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the wire tests: what real clients sent, and the replies that we send."""
+"""Fixtures of the wire tests: what real clients sent, and what we reply."""
 
 from __future__ import annotations
 
