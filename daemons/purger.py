@@ -1,4 +1,4 @@
-"""Archives finished workunits and drops their rows; keeps the ledger's days in order.
+"""Archives finished workunits, drops their rows, keeps the ledger's days in order.
 
 Claim, act, settle: workunits are claimed by a lease, written as compressed JSON lines that are on
 disk for good before anything is dropped, and dropped if nobody woke them meanwhile.  A crash in

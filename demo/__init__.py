@@ -1,1 +1,1 @@
-"""The demonstration: a small project with real science in it, from nothing to its answer."""
+"""The demonstration: a small project with real science, from start to answer."""

@@ -1,4 +1,4 @@
-"""Judges one workunit's successes: who agrees, who is canonical, what they are worth."""
+"""Judges a workunit's successes: who agrees, who is canonical, what each is worth."""
 
 from __future__ import annotations
 

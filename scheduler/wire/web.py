@@ -1,4 +1,4 @@
-"""Web RPC replies: project configuration, log-in and errors, as clients' managers read them."""
+"""Web RPC replies: project configuration, log-in, errors, as clients read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of passes have in common: running one, reading the ledger, counting statements."""
+"""What tests of passes share: running, reading the ledger, counting statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads through the WSGI function, as real clients send them and as the world breaks them."""
+"""Uploads through the WSGI function, as clients send and the world breaks them."""
 
 from __future__ import annotations
 
