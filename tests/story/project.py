@@ -46,10 +46,10 @@ class Project:
             **settings,
         }
 
-    def start(self) -> None:
-        """Start the server and all daemons; returns when it answers."""
+    def start(self, *options: str) -> None:
+        """Start the server and all daemons, with options of `serve`; returns when it answers."""
         with (self.folder / "serve.log").open("ab") as output:
-            words = ["serve", "--quiet", "--port", str(self.port), "--pause", "0.2"]
+            words = ["serve", "--quiet", "--port", str(self.port), "--pause", "0.2", *options]
             self.children.start(
                 "serve",
                 [sys.executable, ROOT / "manage.py", *words],

@@ -65,6 +65,25 @@ def test_a_client_is_told_that_there_is_no_work_and_gets_some_later(our_project,
     )
 
 
+def test_a_client_that_is_attached_to_the_sample_work_of_make_run_finishes_some(
+    make_project, stock_client
+):
+    project = make_project()
+    project.start("--sample-work")
+    client = stock_client(project, "alice")
+    client.attach()
+
+    ask_until(
+        client,
+        lambda: project.sql("SELECT 1 FROM ledger_entry WHERE axis = 6 AND target = 2"),
+        what="a workunit is assimilated",
+    )
+
+    answers = list((project.folder / "var" / "results" / "mersenne").glob("*/out"))
+    assert answers
+    assert all("composite" in answer.read_text() for answer in answers)
+
+
 def test_a_cancelled_workunit_is_aborted_on_the_client(make_project, stock_client):
     project = make_project(PURGE_AFTER="3600")
     project.start()
