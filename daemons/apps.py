@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+from django.utils import timezone
 
 
 class DaemonsConfig(AppConfig):
@@ -10,3 +12,13 @@ class DaemonsConfig(AppConfig):
 
     name = "daemons"
     verbose_name = "Daemons"
+
+    def ready(self) -> None:
+        """Give the ledger its days from the first move on, not from the purger's first pass."""
+        post_migrate.connect(_tend_ledger, sender=self)
+
+
+def _tend_ledger(**_signal: object) -> None:
+    from daemons import purger  # noqa: PLC0415  models are complete only now
+
+    purger.tend_ledger(now=timezone.now())

@@ -69,7 +69,11 @@ def _database() -> dict[str, Any]:
     chosen = env.database_url("DATABASE_URL") or _embedded()
     # A client that waits for a database that is away is better told so, and soon.
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
-    ours = {"server_side_binding": True, "prepare_threshold": 5, "pool": pool}
+    ours: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": 5, "pool": pool}
+    if DATABASE_POOL:
+        # A web process runs the same few statements for ever; planned anew for each RPC they cost
+        # more than they do.  Passes hand over thousands of rows and are planned for those.
+        ours["options"] = "-c plan_cache_mode=force_generic_plan"
     return {
         "ENGINE": "project.postgres",
         **chosen,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.conf import settings
+from django.db.models.signals import post_migrate
 
 
 class SchedulerConfig(AppConfig):
@@ -17,3 +19,12 @@ class SchedulerConfig(AppConfig):
         from scheduler import signing  # noqa: PLC0415  settings are complete only now
 
         signing.ensure_keys()
+        post_migrate.connect(_guard, sender=self)
+
+
+def _guard(**_signal: object) -> None:
+    """Have the database refuse unlawful moves, where the setting asks for it."""
+    from scheduler.sql import guard  # noqa: PLC0415  models are complete only now
+
+    if settings.GUARD_TRIGGER and not guard.is_installed():
+        guard.install()

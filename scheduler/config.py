@@ -31,8 +31,8 @@ class ProjectConfig:
     max_in_progress_per_cpu: int = 100
     """How many results a host may hold per CPU."""
 
-    candidates_per_page: int = 200
-    """How many unsent results a claim reads at a time."""
+    candidates_per_page: int = 64
+    """How many unsent results a claim reads first; each further page is four times as long."""
 
     min_client_version: int = 0
     """Oldest client served, as 10000*major + 100*minor + release; 0 serves all."""

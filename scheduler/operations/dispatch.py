@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from time import sleep
@@ -9,15 +10,19 @@ from time import sleep
 from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Given, Version, Work
-from scheduler.facts.hosts import AppFacts, Assignment, HostFacts, VersionFacts, Wish
+from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
 from scheduler.policy import limits, lost, selection
 from scheduler.queries import handout
 
 #: How long, in seconds, to wait before each further look when others hold all candidates: 200 ms in
 #: all.  "No work" is said only when it is true; a client told so stays away for 10 minutes or more.
 LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
-#: How many pages, each twice as long as the last, one RPC judges before it says: come again.
-MOST_PAGES = 8
+#: How many pages, each four times as long as the last, one RPC judges before it says: come again.
+MOST_PAGES = 6
+#: So many more are found than are needed, if there are: others may be faster with some of them.
+SPARE = 16
+#: From so many seconds on a wish is a queue to be filled, not a processor to be kept busy.
+MUCH = 3600.0
 
 
 def review_holdings(
@@ -104,7 +109,7 @@ def _give_new(
     for pause in LOOKS:
         if pause:
             sleep(pause)
-        feasible = _find_feasible(work, host, wish, apps, config, now=now)
+        feasible = _find_feasible(work, host, wish, apps, config, room=room, now=now)
         if not feasible:
             return
         most = selection.needed(feasible, wish, room=room)
@@ -123,22 +128,23 @@ def _find_feasible(
     apps: dict[int, AppFacts],
     config: ProjectConfig,
     *,
+    room: int,
     now: datetime,
 ) -> list[Assignment]:
-    """Judge pages of candidates, each twice as long, until one holds something for this host.
+    """Judge page after page of candidates until they hold enough for this host.
 
     An account whose own workunits fill the head of a lane begins where it last found something;
     finding nothing from there on, it looks from the beginning: "no work" is said only when it is
     true.
     """
     marks = _marks.of(host.account_id, now=now)
-    feasible = _look(work, host, wish, apps, config, marks, now=now)
+    feasible = _look(work, host, wish, apps, config, marks, room=room, now=now)
     if not feasible and marks:
-        feasible = _look(work, host, wish, apps, config, {}, now=now)
+        feasible = _look(work, host, wish, apps, config, {}, room=room, now=now)
     return feasible
 
 
-def _look(
+def _look(  # noqa: PLR0913  the facts of one look
     work: Work,
     host: HostFacts,
     wish: Wish,
@@ -146,6 +152,7 @@ def _look(
     config: ProjectConfig,
     after: Mapping[int, tuple[int, int]],
     *,
+    room: int,
     now: datetime,
 ) -> list[Assignment]:
     by_app = _by_app(work.versions.values())
@@ -155,35 +162,34 @@ def _look(
     }
     lanes = dict(apps)
     after = dict(after)
+    found: list[Candidate] = []
+    choice = selection.Choice()
     work.come_again = False
-    work.refused.clear()
-    for turned in range(MOST_PAGES):
-        size = config.candidates_per_page << turned
+    # One who wants a whole queue filled begins with the second page's length.
+    first = int(wish.seconds > MUCH)
+    for turned in range(first, MOST_PAGES):
+        size = config.candidates_per_page << 2 * turned
         page = handout.candidates(host, lanes.values(), after=after, page=size, now=now)
-        choice = selection.choose(
-            page.candidates, host=host, wish=wish, versions=by_app, names=names
-        )
-        work.refused.update({str(reason): count for reason, count in choice.refused.items()})
-        for reason, sentence in choice.example.items():
-            work.sentences.setdefault(str(reason), sentence)
-        if choice.feasible:
-            if turned:
-                _marks.keep(host.account_id, after, now=now)
-            return choice.feasible
+        found += page.candidates
+        choice = selection.choose(found, host=host, wish=wish, versions=by_app, names=names)
+        work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
+        work.sentences = {str(reason): text for reason, text in choice.example.items()}
+        if not choice.feasible:
+            _marks.keep(host.account_id, page.cursors, now=now)
         after |= page.cursors
         lanes = {app_id: app for app_id, app in lanes.items() if app_id in page.full}
-        if not lanes:
-            return []
-    _marks.keep(host.account_id, after, now=now)
-    work.come_again = True
-    return []
+        most = selection.needed(choice.feasible, wish, room=room)
+        if not lanes or (most and len(choice.feasible) >= most + SPARE):
+            return choice.feasible
+    work.come_again = not choice.feasible
+    return choice.feasible
 
 
 class _Marks:
-    """Where accounts last found something in each lane: a memory of this process, soon forgotten.
+    """Up to where accounts found nothing in each lane: a short memory of this process.
 
-    Only an account that had to turn pages is remembered.  Forgetting is harmless, and necessary:
-    work of a higher priority may have come before the mark.
+    Only an account that had to turn pages in vain is remembered.  Forgetting is harmless, and
+    necessary: work of a higher priority may have come before the mark.
     """
 
     LIFETIME = timedelta(seconds=10)

@@ -12,6 +12,13 @@ from scheduler.facts.work import output_name
 from scheduler.policy import reports as policy
 
 
+class StaleReport(RuntimeError):
+    """A result changed under its workunit's lock: somebody moves results without that lock.
+
+    Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """One output file of a reported result that the server holds completely."""
@@ -117,7 +124,7 @@ def _settle(
 ) -> None:
     rows = [(result_id, *accepted[result_id]) for result_id in sorted(accepted)]
     files = [arrival for arrival in arrivals if arrival.result_id in accepted]
-    sql.fetch(
+    settled = sql.fetch(
         "settle_reports",
         {
             "now": now,
@@ -140,3 +147,7 @@ def _settle(
             "file_sha256s": [arrival.digest.sha256 for arrival in files],
         },
     )
+    if missed := set(accepted) - {row["result_id"] for row in settled}:
+        raise StaleReport(
+            f"Results {sorted(missed)[:10]} changed although their workunits were locked."
+        )

@@ -36,10 +36,12 @@ def load(name: str, package: str = "scheduler.sql") -> LiteralString:
 def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dict[str, Any]]:
     """Run a statement and return its rows as dicts."""
     with _run(name, params, package) as cursor:
-        columns = [column.name for column in cursor.description]
+        # psycopg makes the description anew each time it is asked for.
+        description = cursor.description
+        columns = [column.name for column in description]
         rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         # Django has psycopg leave jsonb as text, for its own fields to decode.
-        for field in [c.name for c in cursor.description if c.type_code == _JSONB]:
+        for field in [column.name for column in description if column.type_code == _JSONB]:
             for row in rows:
                 row[field] = loads(row[field]) if row[field] is not None else None
         return rows

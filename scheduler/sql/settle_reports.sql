@@ -19,16 +19,6 @@ WITH report AS (
     )
 ),
 
-was AS (
-    SELECT
-        r.id,
-        r.server_state * 10 + r.outcome AS state,
-        r.validate_state,
-        r.file_delete_state
-    FROM report
-    INNER JOIN result AS r ON report.result_id = r.id
-),
-
 settled AS (
     UPDATE result AS r
     SET
@@ -47,14 +37,14 @@ settled AS (
         -- Files that came after everything else was deleted must go too (seed B28).
         file_delete_state = CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END
     FROM report
-    INNER JOIN was ON report.result_id = was.id
+    INNER JOIN result AS was ON report.result_id = was.id
     WHERE
-        r.id = report.result_id
+        r.id = was.id
         AND ((r.server_state = 4 AND r.outcome = 0) OR (r.server_state = 5 AND r.outcome = 4))
     RETURNING
         r.id,
         r.workunit_id,
-        was.state AS was_state,
+        was.server_state * 10 + was.outcome AS was_state,
         50 + r.outcome AS state,
         was.validate_state AS was_validate_state,
         r.validate_state,
@@ -79,7 +69,6 @@ arrived AS (
         %(file_md5s)s::text[],
         %(file_sha256s)s::text[]
     ) AS f (result_id, position, name, nbytes, md5, sha256)
-    INNER JOIN settled ON f.result_id = settled.id
 ),
 
 woken AS (
