@@ -27,14 +27,14 @@ def main() -> int:
         help=f"measure only these: {', '.join(PARTS)} (pgbench always)",
     )
     given = options.parse_args()
-    from bench import stage  # noqa: PLC0415 - what follows needs its environment
+    from bench import stage
 
     set_up = stage.set_up()
     try:
-        import django  # noqa: PLC0415
+        import django
 
         django.setup()
-        from bench import program  # noqa: PLC0415 - it imports models
+        from bench import program
 
         return program.perform(set_up, parts=given.only, quick=given.quick, also=given.json)
     except KeyboardInterrupt:

@@ -91,7 +91,7 @@ def some_hosts(number: int) -> None:
             email=f"silent{first}.{place}@example.org",
             name=f"silent {place}",
             cross_project_id="",
-            password="!",  # noqa: S106 - nobody logs in
+            password="!",
             created_at=now,
         )
         for place in range(number)

@@ -27,19 +27,19 @@ def main() -> int:
     given = options.parse_args()
     if given.sample_work:
         return submit_sample_work(given.below, given.quorum)
-    from demo.show import demonstrate  # noqa: PLC0415 - the environment is set first, in there
+    from demo.show import demonstrate
 
     return demonstrate()
 
 
 def submit_sample_work(below: int, min_quorum: int) -> int:
     """Publish and submit in the project of the environment."""
-    import django  # noqa: PLC0415
-    from django.utils import timezone  # noqa: PLC0415
+    import django
+    from django.utils import timezone
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
-    from demo import sample  # noqa: PLC0415 - its models need Django to be set up
+    from demo import sample
 
     print(sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now()))
     return 0

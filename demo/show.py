@@ -53,7 +53,7 @@ def _play(stage: Stage, console: Console) -> int:
     began = time.monotonic()
     stage.serve()
     django.setup()
-    from demo.play import Play  # noqa: PLC0415 - its models need Django to be set up
+    from demo.play import Play
 
     console.print(f"server on {stage.url} · 6 daemons · {len(VOLUNTEERS)} volunteers")
     play = Play(stage, console)

@@ -147,7 +147,7 @@ class Stage:
     def _answers_or_ended(self) -> bool:
         if self.children.ended():
             return True
-        with suppress(OSError), urllib.request.urlopen(self._question, timeout=5) as reply:  # noqa: S310
+        with suppress(OSError), urllib.request.urlopen(self._question, timeout=5) as reply:
             return bool(reply.status == 200)  # noqa: PLR2004
         return False
 

@@ -82,13 +82,13 @@ def _purpose(path: Path) -> str:
 
 def lifecycle() -> str:
     """For each axis: its diagram, its table of moves."""
-    from scheduler.lifecycle import Axis  # noqa: PLC0415
+    from scheduler.lifecycle import Axis
 
     return _page([_axis(axis) for axis in Axis])
 
 
 def _axis(axis: Axis) -> str:
-    from scheduler.lifecycle import MOVES, state_label  # noqa: PLC0415
+    from scheduler.lifecycle import MOVES, state_label
 
     rows = [
         f"| {state_label(axis, m.source)} | {state_label(axis, m.target)} "
@@ -110,7 +110,7 @@ def _axis(axis: Axis) -> str:
 
 
 def _diagram(axis: Axis) -> list[str]:
-    from scheduler.lifecycle import INITIAL, MOVES, STATES, next_moves, state_label  # noqa: PLC0415
+    from scheduler.lifecycle import INITIAL, MOVES, STATES, next_moves, state_label
 
     moves = [m for m in MOVES if m.axis is axis]
     arrows: dict[tuple[str, str], dict[str, list[str]]] = defaultdict(dict)
@@ -132,14 +132,14 @@ def _diagram(axis: Axis) -> list[str]:
 
 
 def _node(axis: Axis, code: int) -> str:
-    from scheduler.lifecycle import STATES, state_label  # noqa: PLC0415
+    from scheduler.lifecycle import STATES, state_label
 
     return "[*]" if state_label(axis, code) == "nothing" else STATES[axis](code).name
 
 
 def actors() -> str:
     """Who moves what: one row per actor and axis."""
-    from scheduler.lifecycle import MOVES, Actor, Axis, state_label  # noqa: PLC0415
+    from scheduler.lifecycle import MOVES, Actor, Axis, state_label
 
     parts = ["| who | axis | moves |", "|---|---|---|"]
     for actor in Actor:
@@ -155,7 +155,7 @@ def actors() -> str:
 
 def error_bits() -> str:
     """The bits of ``error_mask``, each with the reason that sets it."""
-    from scheduler.lifecycle import ERROR_BITS, ErrorMask  # noqa: PLC0415
+    from scheduler.lifecycle import ERROR_BITS, ErrorMask
 
     reasons = {bit: because.label for because, bit in ERROR_BITS.items()}
     parts = ["| bit | name | set because |", "|---|---|---|"]
@@ -171,7 +171,7 @@ def error_bits() -> str:
 def invariants() -> str:
     """What fsck checks: the name of each invariant and its sentence."""
     _set_up_django()
-    from scheduler.queries import invariants as checked  # noqa: PLC0415
+    from scheduler.queries import invariants as checked
 
     parts = ["| `fsck` says | what always holds |", "|---|---|"]
     parts += [f"| `{one.name}` | {one.sentence} |" for one in checked.invariants()]
@@ -184,7 +184,7 @@ def invariants() -> str:
 def commands() -> tuple[str, ...]:
     """The names of the commands that are ours, in alphabetical order."""
     _set_up_django()
-    from django.core.management import get_commands  # noqa: PLC0415
+    from django.core.management import get_commands
 
     ours = {"project", "scheduler", "daemons"}
     return tuple(sorted(name for name, app in get_commands().items() if str(app) in ours))
@@ -192,7 +192,7 @@ def commands() -> tuple[str, ...]:
 
 def manage_help() -> str:
     """The help of every command of ours; Django's own options are left out."""
-    from django.core.management import get_commands, load_command_class  # noqa: PLC0415
+    from django.core.management import get_commands, load_command_class
 
     parts = []
     for name in commands():
@@ -205,12 +205,12 @@ def manage_help() -> str:
 
 def volunteer_help() -> str:
     """The help of the volunteer's program and of each of its commands."""
-    from volunteer import cli  # noqa: PLC0415
+    from volunteer import cli
 
     top = cli.parser()
     parts = [_help("volunteer", top)]
-    for action in top._actions:  # noqa: SLF001  argparse shows its commands in no other way
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
             parts += [_help(f"volunteer {name}", one) for name, one in action.choices.items()]
     return _page(parts)
 
@@ -229,20 +229,20 @@ def _help(title: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _hide_djangos(parser: argparse.ArgumentParser) -> None:
-    from django.core.management.base import BaseCommand  # noqa: PLC0415
+    from django.core.management.base import BaseCommand
 
     common = {
         option
-        for action in BaseCommand().create_parser("manage.py", "x")._actions  # noqa: SLF001
+        for action in BaseCommand().create_parser("manage.py", "x")._actions
         for option in action.option_strings
     } - {"-h", "--help"}
-    for action in parser._actions:  # noqa: SLF001
+    for action in parser._actions:
         if common & set(action.option_strings):
             action.help = argparse.SUPPRESS
 
 
 def _set_up_django() -> None:
-    import django  # noqa: PLC0415
+    import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
@@ -339,7 +339,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
 
 def option_meanings() -> dict[str, str]:
     """What each field of ProjectConfig means: the text below it."""
-    from scheduler.config import ProjectConfig  # noqa: PLC0415
+    from scheduler.config import ProjectConfig
 
     [tree] = ast.parse(inspect.getsource(ProjectConfig)).body
     assert isinstance(tree, ast.ClassDef)
@@ -367,7 +367,7 @@ def configuration() -> str:
 
 def fixed_options() -> str:
     """The options that no environment variable sets, with their values."""
-    from scheduler.config import ProjectConfig  # noqa: PLC0415
+    from scheduler.config import ProjectConfig
 
     read = {variable.field for variable in variables()}
     config = ProjectConfig()

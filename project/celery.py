@@ -22,7 +22,7 @@ app.autodiscover_tasks(["daemons"])
 
 
 @app.on_after_finalize.connect
-def set_timetable(sender: Celery, **_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def set_timetable(sender: Celery, **_: Any) -> None:
     """Have every daemon of the registry make a pass at each of its pauses."""
     # Imported late: the registry knows the models, which need Django to be set up.
     from daemons.registry import timetable  # noqa: PLC0415
@@ -31,5 +31,5 @@ def set_timetable(sender: Celery, **_: Any) -> None:  # noqa: ANN401 - Celery's 
 
 
 @signals.setup_logging.connect
-def keep_our_logging(**_: Any) -> None:  # noqa: ANN401 - Celery's signature
+def keep_our_logging(**_: Any) -> None:
     """Leave logging as the settings have it: a receiver's presence keeps Celery's own away."""

@@ -81,8 +81,8 @@ class StaffAdmin(Base):
 
     def has_delete_permission(
         self,
-        request: HttpRequest,  # noqa: ARG002
-        obj: Model | None = None,  # noqa: ARG002
+        request: HttpRequest,
+        obj: Model | None = None,
     ) -> bool:
         """Refuse: rows are deprecated, denied or purged, never deleted under a running project."""
         return False
@@ -90,13 +90,13 @@ class StaffAdmin(Base):
     def save_model(
         self,
         request: HttpRequest,
-        obj: Any,  # noqa: ANN401
+        obj: Any,
         form: ModelForm[Any],
-        change: bool,  # noqa: FBT001
+        change: bool,
     ) -> None:
         """Save the changed columns and no other; a new row gets its time of birth."""
         if change:
-            columns = {field.name for field in obj._meta.concrete_fields}  # noqa: SLF001
+            columns = {field.name for field in obj._meta.concrete_fields}
             obj.save(update_fields=[name for name in form.changed_data if name in columns])
             return
         if hasattr(obj, "created_at") and obj.created_at is None:
@@ -109,14 +109,14 @@ class RecordAdmin(StaffAdmin):
 
     actions_selection_counter = False
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest) -> bool:
         """Refuse: programs add these rows."""
         return False
 
     def has_change_permission(
         self,
-        request: HttpRequest,  # noqa: ARG002
-        obj: Model | None = None,  # noqa: ARG002
+        request: HttpRequest,
+        obj: Model | None = None,
     ) -> bool:
         """Refuse: programs change these rows."""
         return False
@@ -131,16 +131,16 @@ class RecordInline(InlineBase):
 
     def has_add_permission(
         self,
-        request: HttpRequest,  # noqa: ARG002
-        obj: Model | None = None,  # noqa: ARG002
+        request: HttpRequest,
+        obj: Model | None = None,
     ) -> bool:
         """Refuse: programs add these rows."""
         return False
 
     def has_change_permission(
         self,
-        request: HttpRequest,  # noqa: ARG002
-        obj: Model | None = None,  # noqa: ARG002
+        request: HttpRequest,
+        obj: Model | None = None,
     ) -> bool:
         """Refuse: programs change these rows."""
         return False
@@ -189,7 +189,7 @@ def link_to(row: Model | None, text: str = "") -> SafeString | str:
     """Link to a row's page."""
     if row is None:
         return "–"
-    url = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])  # noqa: SLF001
+    url = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
     return format_html('<a href="{}">{}</a>', url, text or str(row))
 
 

@@ -34,17 +34,17 @@ class HostAdmin(StaffAdmin):
     search_numbers = ("id", "account_id")
     actions = ("deny", "admit")
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest) -> bool:
         """Refuse: hosts introduce themselves."""
         return False
 
     def get_readonly_fields(
         self,
-        request: HttpRequest,  # noqa: ARG002
-        obj: Model | None = None,  # noqa: ARG002
+        request: HttpRequest,
+        obj: Model | None = None,
     ) -> tuple[str, ...]:
         """Everything but what staff decides."""
-        names = [field.name for field in Host._meta.concrete_fields]  # noqa: SLF001
+        names = [field.name for field in Host._meta.concrete_fields]
         return tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
 
     @admin.action(description="Deny work to the selected hosts", permissions=["change"])

@@ -52,7 +52,7 @@ class NewAccountForm(Passwords, AccountForm):
             self.add_error("email", f"{email} has an account already. Hint: change that one.")
         return self.cleaned_data
 
-    def save(self, commit: bool = True) -> Account:  # noqa: ARG002, FBT001, FBT002  Django's signature
+    def save(self, commit: bool = True) -> Account:
         """Create the account with its keys."""
         return accounts.create_staff(
             email=self.cleaned_data["email"],
@@ -73,7 +73,7 @@ class NewPasswordForm(Passwords, forms.Form):
     required_css_class = "required"
     password1, password2 = SetPasswordMixin.create_password_fields()
 
-    def __init__(self, user: Account, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, user: Account, *args: Any, **kwargs: Any) -> None:
         """Remember whose password it is."""
         self.user = user
         super().__init__(*args, **kwargs)
@@ -164,10 +164,10 @@ class AccountAdmin(StaffAdmin, UserBase):
 
     def formfield_for_manytomany(
         self,
-        db_field: Any,  # noqa: ANN401
+        db_field: Any,
         request: HttpRequest,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
+        **kwargs: Any,
+    ) -> Any:
         """Read what the rights are rights to in the same statement."""
         if db_field.name == "user_permissions":
             kwargs["queryset"] = Permission.objects.select_related("content_type")
@@ -176,9 +176,9 @@ class AccountAdmin(StaffAdmin, UserBase):
     def save_model(
         self,
         request: HttpRequest,
-        obj: Any,  # noqa: ANN401
-        form: Any,  # noqa: ANN401
-        change: bool,  # noqa: FBT001
+        obj: Any,
+        form: Any,
+        change: bool,
     ) -> None:
         """Save the changed columns; a new account was made whole by its form."""
         if change:

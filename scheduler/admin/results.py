@@ -135,8 +135,8 @@ class ResultAdmin(RecordAdmin):
         self,
         request: HttpRequest,
         context: dict[str, Any],
-        *args: Any,  # noqa: ANN401
-        **kwargs: Any,  # noqa: ANN401
+        *args: Any,
+        **kwargs: Any,
     ) -> HttpResponse:
         """Add the timeline and what can happen next."""
         result: Result = context["original"]

@@ -65,7 +65,7 @@ class AppAdmin(StaffAdmin):
 
     def get_readonly_fields(
         self,
-        request: HttpRequest,  # noqa: ARG002
+        request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
         """Keep the name of an app that has one: clients and results folders are called by it."""
@@ -119,7 +119,7 @@ class AppVersionAdmin(StaffAdmin):
         "created_at",
     )
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest) -> bool:
         """Refuse: ``manage.py import_app`` hashes, signs and publishes a version's files."""
         return False
 

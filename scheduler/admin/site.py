@@ -34,7 +34,7 @@ class OwnPasswordForm(PasswordChangeForm):
             )
         return old
 
-    def save(self, commit: bool = True) -> Account:  # noqa: ARG002, FBT001, FBT002  Django's signature
+    def save(self, commit: bool = True) -> Account:
         """Change the password through the one door for it."""
         return set_password(self.user, self.cleaned_data["new_password1"])
 

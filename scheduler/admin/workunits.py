@@ -46,11 +46,11 @@ class AnswerFilter(admin.SimpleListFilter):
         WorkunitState.FAILED: ~Q(error_mask=0),
     }
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:  # noqa: ANN401, ARG002
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:
         """The three states, by the law's names."""
         return [(state.name, state.name) for state in WorkunitState]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Narrow the list."""
         if self.value() not in WorkunitState.__members__:
             return queryset
@@ -257,8 +257,8 @@ class WorkunitAdmin(RecordAdmin):
         self,
         request: HttpRequest,
         context: dict[str, Any],
-        *args: Any,  # noqa: ANN401
-        **kwargs: Any,  # noqa: ANN401
+        *args: Any,
+        **kwargs: Any,
     ) -> HttpResponse:
         """Add its results, its timeline, what it waits for and what can happen next."""
         workunit: Workunit = context["original"]

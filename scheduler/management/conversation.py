@@ -40,7 +40,7 @@ class Conversation(BaseCommand):
         self.ask(parser)
         parser.add_argument("--json", action="store_true", help="answer with one JSON object")
 
-    def handle(self, *_: Any, **options: Any) -> None:  # noqa: ANN401
+    def handle(self, *_: Any, **options: Any) -> None:
         """Make the call; say what came of it."""
         try:
             answer = self.answer(options)

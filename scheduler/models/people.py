@@ -18,7 +18,7 @@ class AccountManager(BaseUserManager["Account"]):
         """Find the account of an e-mail address."""
         return self.get(email=(username or "").lower())
 
-    def create_superuser(self, email: str, password: str, **fields: Any) -> Account:  # noqa: ANN401
+    def create_superuser(self, email: str, password: str, **fields: Any) -> Account:
         """Create a member of staff with every right (asked for by Django's own command)."""
         # By name: a table knows no operation, and Django's command asks the table.
         create_staff = import_string("scheduler.operations.accounts.create_staff")

@@ -154,7 +154,7 @@ def create_staff(
     password: str,
     name: str = "",
     now: datetime | None = None,
-    **fields: Any,  # noqa: ANN401
+    **fields: Any,
 ) -> Account:
     """Create a member of staff with every right; `now` None means the database's clock.
 
@@ -219,7 +219,7 @@ class MasterPasswordBackend(ModelBackend):
         request: HttpRequest | None,  # noqa: ARG002  Django's signature
         username: str | None = None,
         password: str | None = None,
-        **kwargs: Any,  # noqa: ANN401
+        **kwargs: Any,
     ) -> Account | None:
         """Return the account if the password is its own, else None."""
         email = username or kwargs.get(Account.USERNAME_FIELD)

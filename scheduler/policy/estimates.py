@@ -22,7 +22,7 @@ def usable_cpus(host: HostDescription, prefs: Preferences) -> int:
     >>> usable_cpus(HostDescription(p_ncpus=8), Preferences(max_ncpus_pct=50))
     4
     """
-    share = prefs.max_ncpus_pct / 100 if 0 < prefs.max_ncpus_pct < 100 else 1.0  # noqa: PLR2004
+    share = prefs.max_ncpus_pct / 100 if 0 < prefs.max_ncpus_pct < 100 else 1.0  # noqa: PLR2004 - percent
     return max(1, min(MAX_CPUS, int(max(1, host.p_ncpus) * share)))
 
 

@@ -60,7 +60,7 @@ class Sizes:
     @classmethod
     def read(cls) -> Sizes:
         """Ask the catalogue, in one statement."""
-        tables = [model._meta.db_table for model in (Workunit, Result, Account, Host)]  # noqa: SLF001
+        tables = [model._meta.db_table for model in (Workunit, Result, Account, Host)]
         names = [*tables, *_INDEXES]
         found = sql.fetch("status_sizes", {"names": names}, package="scheduler.queries")
         return cls(
@@ -86,9 +86,9 @@ _INDEXES = (
 
 def rows(model: type[Model], sizes: Sizes) -> Count:
     """Count a table, or say how many rows the planner believes it to have."""
-    table = model._meta.db_table  # noqa: SLF001
+    table = model._meta.db_table
     if sizes.is_small(table):
-        return Count(model._default_manager.count())  # noqa: SLF001
+        return Count(model._default_manager.count())
     return Count(round(sizes.rows[table]), exact=False)
 
 

@@ -101,7 +101,7 @@ def _answer(body: _Body) -> UploadReply:
         return UploadReply.later(message) if cut_short else UploadReply.never(message)
     except _UnknownKey as error:
         # An operator can put the key back, so the client must not give up.
-        logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400
+        logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a trace tells no more
         return UploadReply.later("Upload key is unknown at present")
     except storage.UploadLocked:
         return UploadReply.later("File is locked by another upload")

@@ -51,7 +51,7 @@ def _answer(request: HttpRequest) -> SchedulerReply:
         )
     except (OperationalError, InterfaceError) as error:
         # Clients lose nothing: what is not acknowledged comes again.
-        log.error("database_away", extra={"error": str(error).strip()})  # noqa: TRY400
+        log.error("database_away", extra={"error": str(error).strip()})  # noqa: TRY400 - a trace tells no more
         text = "The project's database is away for the moment; your client will try again."
         return conversation.refuse(config, text, delay=MINUTE, down=True)
 

@@ -66,7 +66,7 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
     """The same numbers for machines; `estimated` names those that are not exact."""
     live = status.current(now=timezone.now())
     groups = _groups(live)

@@ -116,7 +116,7 @@ class FakeProject:
             def do_POST(self) -> None:
                 outer.answer(self, self.rfile.read(int(self.headers["Content-Length"])))
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
                 """Say nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -53,7 +53,7 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ({"rsc_fpops_bound": 1.0}, "rsc_fpops_bound (1) is less than"),
         ({"delay_bound": timedelta(0)}, "delay_bound is 0 seconds."),
         ({"end_before": NOON}, "end_before (2026-06-01 12:00:00) is past."),
-        ({"start_after": datetime(2026, 1, 1)}, "start_after has no time zone."),  # noqa: DTZ001
+        ({"start_after": datetime(2026, 1, 1)}, "start_after has no time zone."),  # noqa: DTZ001 - on purpose
         (
             {"start_after": NOON + timedelta(2), "end_before": NOON + timedelta(1)},
             "end_before is not later than start_after.",
