@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -18,6 +17,7 @@ from psycopg.rows import dict_row
 
 from project.children import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
+from project.ports import free_port
 from scheduler.wire import messages, replies, requests
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -158,10 +158,3 @@ def exponents(groups: Sequence[Sequence[int]], *, first_line: str = "") -> dict[
         name = next(iter(found))
         found[name] = f"{first_line}\n{found[name]}"
     return found
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as knock:
-        knock.bind(("127.0.0.1", 0))
-        return int(knock.getsockname()[1])

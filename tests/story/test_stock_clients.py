@@ -30,7 +30,7 @@ def test_stock_clients_compute_workunits_to_their_end(our_project, stock_client)
         for first in range(0, len(candidates), PER_WORKUNIT)
     ]
     names = project.submit(
-        exponents(groups, first_line="exit 3 attempt 0"), seconds=0.3, quorum=2, fpops=1e11
+        exponents(groups, first_line="exit 3 attempt 0"), seconds=0.4, quorum=2, fpops=1e11
     )
     assert len(names) >= 10
     ids = [row["id"] for row in project.sql("SELECT id FROM workunit WHERE name = ANY(%s)", names)]
@@ -72,20 +72,19 @@ def test_stock_clients_compute_workunits_to_their_end(our_project, stock_client)
 
 
 def follow(project, clients, workunits):
-    """Until all are purged; a client is killed and started again once half are assimilated."""
+    """Until all are purged; a client is killed and started again in the midst of it."""
     killed = False
     give_up_at = time.monotonic() + PATIENCE
-    assimilated = "SELECT count(*) FROM ledger_entry WHERE axis = %s AND target = 2"
+    successes = "SELECT count(*) FROM ledger_entry WHERE axis = %s AND target = %s"
     while project.count("SELECT count(*) FROM workunit"):
         assert time.monotonic() < give_up_at, "\n".join(
             [project.log(), *(client.tasks() + client.messages()[-3000:] for client in clients)]
         )
+        if not killed and project.count(successes, Axis.RESULT, ResultState.SUCCESS) >= workunits:
+            killed = kill_one_that_computes(project, clients)
         for client in clients:
             client.update()
-        done = project.count(assimilated, Axis.ASSIMILATION)
-        if not killed and workunits // 3 <= done < workunits:
-            killed = kill_one_that_computes(project, clients)
-        time.sleep(2)
+        time.sleep(1)
     return killed
 
 

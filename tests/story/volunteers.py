@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from project.children import Children, wait_until
-from tests.story.project import ROOT, Project, free_port
+from project.ports import free_port
+from tests.story.project import ROOT, Project
 
 PASSWORD = "a long password"
 
