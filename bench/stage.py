@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
 import time
-import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ import psutil
 from bench.figures import BenchError
 from project.children import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
+from project.ports import answers, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "var" / "bench"
@@ -68,9 +67,7 @@ class Stage:
 
     def _answers(self) -> bool:
         question = f"http://127.0.0.1:{self.port}/get_project_config.php"
-        with suppress(OSError), urllib.request.urlopen(question, timeout=5) as reply:
-            return bool(reply.status == 200)  # noqa: PLR2004
-        return False
+        return answers(question)
 
     def _ended(self) -> bool:
         return self.children.ended() is not None
@@ -99,7 +96,7 @@ class Stopwatch:
     def cpu_ms(self, count: int) -> dict[str, float]:
         """Milliseconds of CPU per unit, by part; parts that did nothing are left out."""
         each = {name: 1000 * used / count for name, used in self.cpu.items()} if count else {}
-        return {name: round(used, 3) for name, used in each.items() if used >= 0.001}  # noqa: PLR2004
+        return {name: shown for name, used in each.items() if (shown := round(used, 3)) > 0}
 
 
 def set_up() -> Stage:
@@ -109,9 +106,7 @@ def set_up() -> Stage:
     EmbeddedPostgres(VAR).stop()
     with suppress(FileNotFoundError):
         shutil.rmtree(VAR)
-    with socket.socket() as knock:
-        knock.bind(("127.0.0.1", 0))
-        port = int(knock.getsockname()[1])
+    port = free_port()
     os.environ.pop("DATABASE_URL", None)
     os.environ.pop("DATABASE_POOL", None)
     os.environ.update(

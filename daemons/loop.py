@@ -153,7 +153,7 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
         # One line when it begins; the same trouble every few seconds says nothing new.
         if not quiet:
             reason = " ".join(str(error).split())
-            log.error("database failed", extra={"daemon": daemon.name, "reason": reason})  # noqa: TRY400
+            log.error("database failed", extra={"daemon": daemon.name, "reason": reason})  # noqa: TRY400 - one line
         connection.close()
         return None
     except Exception:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import urllib.request
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from project.children import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
+from project.ports import answers, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var" / "demo"
@@ -145,11 +143,7 @@ class Stage:
         return ["--port", str(self.port), "--workers", "2", "--pause", "0.2"]
 
     def _answers_or_ended(self) -> bool:
-        if self.children.ended():
-            return True
-        with suppress(OSError), urllib.request.urlopen(self._question, timeout=5) as reply:
-            return bool(reply.status == 200)  # noqa: PLR2004
-        return False
+        return self.children.ended() is not None or answers(self._question)
 
     def _client(self, volunteer: Volunteer) -> list[str | Path]:
         return [sys.executable, ROOT / "client", "--dir", VAR / "volunteers" / volunteer.name]
@@ -187,13 +181,6 @@ def set_up() -> Stage:
         raise StageError(f"{message}\nHint: remove it as the user who made it.") from None
     VAR.mkdir()
     return Stage(port, lock)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as knock:
-        knock.bind(("127.0.0.1", 0))
-        return int(knock.getsockname()[1])
 
 
 def tail(path: Path, lines: int = 15) -> str:

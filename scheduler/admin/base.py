@@ -104,12 +104,10 @@ class StaffAdmin(Base):
         super().save_model(request, obj, form, change)
 
 
-class RecordAdmin(StaffAdmin):
-    """A table that programs write: staff reads it."""
+class WrittenByPrograms:
+    """Rows that staff reads: neither a page of theirs nor a part of one adds or changes them."""
 
-    actions_selection_counter = False
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: programs add these rows."""
         return False
 
@@ -122,28 +120,18 @@ class RecordAdmin(StaffAdmin):
         return False
 
 
-class RecordInline(InlineBase):
+class RecordAdmin(WrittenByPrograms, StaffAdmin):
+    """A table that programs write: staff reads it."""
+
+    actions_selection_counter = False
+
+
+class RecordInline(WrittenByPrograms, InlineBase):
     """Rows of a part, shown on the page of the whole."""
 
     extra = 0
     can_delete = False
     show_change_link = True
-
-    def has_add_permission(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> bool:
-        """Refuse: programs add these rows."""
-        return False
-
-    def has_change_permission(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> bool:
-        """Refuse: programs change these rows."""
-        return False
 
 
 # How values are said

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 
@@ -173,11 +172,3 @@ class Preferences:
     disk_max_used_pct: float = 0.0
     disk_min_free_gb: float = 0.0
     boinc_disk_used_bytes: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusals:
-    """Why a host was not given more: how many candidates failed for each reason, and an example."""
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    sentence: str = ""

@@ -20,6 +20,8 @@ from scheduler.sql import fetch_into, fetch_one
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_STEM, _MAX_SUFFIX = 80, 12
+#: As many missing files are named in an error.
+_NAMED = 10
 
 #: A content that a concurrent transaction makes and dooms again and again is given up on.
 _ATTEMPTS = 3
@@ -34,8 +36,9 @@ class UnknownFiles(LookupError):
     def __init__(self, names: Iterable[str]) -> None:
         """Keep the names, sorted."""
         self.names = sorted(names)
+        more = ", ..." if len(self.names) > _NAMED else ""
         super().__init__(
-            f"No such file: {', '.join(self.names[:10])}{', ...' * (len(self.names) > 10)}. "  # noqa: PLR2004
+            f"No such file: {', '.join(self.names[:_NAMED])}{more}. "
             "Hint: give its content; a file that nobody refers to any more is deleted."
         )
 

@@ -25,6 +25,8 @@ DAY_SECONDS = 86_400
 #: More than this for one result is no computation (PROTOCOL 9.6): it is cut.
 MAX_GRANTED = 7.3e7
 _CENT = Decimal("0.000001")
+_MOMENT_DAYS = 1e-6
+_SAMPLES_OF_A_MEAN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,10 @@ def recent_average(
     elapsed = max(0.0, (now - averaged_at).total_seconds())
     weight = exp(-elapsed * log(2) / HALF_LIFE_SECONDS)
     days = elapsed / DAY_SECONDS
-    # For a moment between grants (1 - weight) / days tends to this limit instead of 0 / 0.
-    per_day = (1 - weight) / days if days > 1e-6 else log(2) * DAY_SECONDS / HALF_LIFE_SECONDS  # noqa: PLR2004
+    per_day = log(2) * DAY_SECONDS / HALF_LIFE_SECONDS
+    # For a moment between grants the quotient tends to this limit, instead of 0 / 0.
+    if days > _MOMENT_DAYS:
+        per_day = (1 - weight) / days
     return average * weight + granted * per_day
 
 
@@ -103,6 +107,6 @@ def running_average(average: float, samples: float, sample: float) -> tuple[floa
     """
     if samples > 0 and average > 0:
         sample = min(sample, 10 * average)
-    if samples < 20:  # noqa: PLR2004  the threshold named above
+    if samples < _SAMPLES_OF_A_MEAN:
         return (average * samples + sample) / (samples + 1), samples + 1
     return average + 0.01 * (sample - average), samples + 1

@@ -18,7 +18,6 @@ class Refusal(StrEnum):
     MEMORY = "memory"
     DISK = "disk"
     DEADLINE = "deadline"
-    OTHER_CLASS = "other_class"
     IN_PROGRESS_LIMIT = "in_progress_limit"
 
 

@@ -7,9 +7,10 @@ may be at work meanwhile.  What a walk finds wrong is read once more before it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -144,28 +145,15 @@ def _all_facts() -> Iterator[WorkunitFacts]:
         last = ids[-1]
 
 
-def _one_snapshot() -> Any:  # noqa: ANN401  Django's Atomic has no public name
-    """A transaction; of one snapshot, unless it is part of another already."""
+@contextmanager
+def _one_snapshot() -> Iterator[None]:
+    """A transaction whose statements all see one moment, unless it is part of another already."""
     is_outermost = not connection.in_atomic_block
-    atomic = transaction.atomic()
-    if not is_outermost:
-        return atomic
-    return _Snapshot(atomic)
-
-
-class _Snapshot:
-    """An outermost transaction whose statements all see the same moment."""
-
-    def __init__(self, atomic: Any) -> None:  # noqa: ANN401
-        self._atomic = atomic
-
-    def __enter__(self) -> None:
-        self._atomic.__enter__()
-        with connection.cursor() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-
-    def __exit__(self, *error: object) -> None:
-        self._atomic.__exit__(*error)
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
 
 
 def _misplaced_outputs(state: FileDeleteState) -> list[Violation]:

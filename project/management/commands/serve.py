@@ -9,8 +9,6 @@ import signal
 import socket
 import sys
 import threading
-import urllib.request
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -20,6 +18,7 @@ from django.db import connections
 
 from project.children import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
+from project.ports import answers
 from scheduler.models import Account
 from scheduler.operations import accounts
 
@@ -116,7 +115,7 @@ class Command(BaseCommand):
         address = "127.0.0.1" if options["address"] in EVERYWHERE else options["address"]
         question = f"http://{address}:{options['port']}/get_project_config.php"
         settled = wait_until(
-            lambda: stop.is_set() or children.ended() is not None or answers(question),
+            lambda: stop.is_set() or children.ended() is not None or answers(question, within=2.0),
             within=READY_WITHIN,
         )
         return settled and not stop.is_set() and children.ended() is None
@@ -172,13 +171,6 @@ def master_url(address: str, port: int) -> str:
         raise CommandError(f"{msg}\nHint: set MASTER_URL=http://this.computer:{port}/.")
     host = f"[{address}]" if ":" in address else address
     return f"http://{host}:{port}/"
-
-
-def answers(question: str) -> bool:
-    """Whether the server gives a good answer."""
-    with suppress(OSError), urllib.request.urlopen(question, timeout=2) as reply:  # noqa: S310
-        return bool(reply.status == 200)  # noqa: PLR2004
-    return False
 
 
 def first_password() -> str | None:
