@@ -1,4 +1,4 @@
-"""HTTP: a port of four methods, its real side and its fake one for tests."""
+"""HTTP: a port of four methods, and its real side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 from volunteer.wire.requests import CORE_VERSION_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 _TIMEOUT = httpx.Timeout(60.0, connect=30.0)
@@ -167,35 +167,3 @@ def _start_of(answer: httpx.Response) -> int:
     """Read `Content-Range: bytes 20-99/100`; -1 if it cannot be read."""
     first = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
     return int(first) if first.strip().isdigit() else -1
-
-
-class FakeTransport:
-    """The port without a network: a function answers, and what was sent is kept."""
-
-    def __init__(self, answer: Callable[[str, bytes], Response]) -> None:
-        self._answer = answer
-        self.sent: list[tuple[str, bytes]] = []
-
-    def get(self, url: str) -> Response:
-        """Ask the function, with no body."""
-        self.sent.append((url, b""))
-        return self._answer(url, b"")
-
-    def post(self, url: str, body: Body) -> Response:
-        """Ask the function."""
-        content = b"".join(body.chunks())
-        self.sent.append((url, content))
-        return self._answer(url, content)
-
-    @contextmanager
-    def stream(self, url: str, offset: int) -> Iterator[Stream]:
-        """Ask the function for the whole and give what follows the offset."""
-        answer = self.get(url)
-        if not answer.is_good:
-            yield Stream(answer.status, 0)
-            return
-        status = PARTIAL if offset else answer.status
-        yield Stream(status, offset, iter([answer.content[offset:]]))
-
-    def close(self) -> None:
-        """Do nothing."""

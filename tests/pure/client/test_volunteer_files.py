@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +14,12 @@ from volunteer.files import DownloadError, Wanted, fetch
 from volunteer.journal import DamagedJournalError, Journal, load_state
 from volunteer.records import HeldFile, HeldResult, Phase, Project, State, Verdict
 from volunteer.slot import Home, falsify, sweep
-from volunteer.transport import FakeTransport, Response, UnreachableError
+from volunteer.transport import PARTIAL, Body, Response, Stream, UnreachableError
 from volunteer.uploads import Finished, UploadError, send
 from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Result, Workunit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CONTENT = bytes(range(256)) * 100
@@ -28,6 +30,38 @@ GOOD = b"<data_server_reply><status>0</status><file_size>0</file_size></data_ser
 def a_file(**changes: object) -> FileInfo:
     fields: dict[str, object] = {"urls": ("http://a/f",), "nbytes": len(CONTENT), "md5": MD5}
     return FileInfo("f", **(fields | changes))  # type: ignore[arg-type]
+
+
+class FakeTransport:
+    """The port without a network: a function answers, and what was sent is kept."""
+
+    def __init__(self, answer: Callable[[str, bytes], Response]) -> None:
+        self._answer = answer
+        self.sent: list[tuple[str, bytes]] = []
+
+    def get(self, url: str) -> Response:
+        """Ask the function, with no body."""
+        self.sent.append((url, b""))
+        return self._answer(url, b"")
+
+    def post(self, url: str, body: Body) -> Response:
+        """Ask the function."""
+        content = b"".join(body.chunks())
+        self.sent.append((url, content))
+        return self._answer(url, content)
+
+    @contextmanager
+    def stream(self, url: str, offset: int) -> Iterator[Stream]:
+        """Ask the function for the whole and give what follows the offset."""
+        answer = self.get(url)
+        if not answer.is_good:
+            yield Stream(answer.status, 0)
+            return
+        status = PARTIAL if offset else answer.status
+        yield Stream(status, offset, iter([answer.content[offset:]]))
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def transport(*answers: Response | Exception) -> FakeTransport:
