@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, badge, is_bigint
 from scheduler.admin.site import staff
-from scheduler.admin.story import describe_move
 from scheduler.models import CreditEntry, LedgerEntry, Workunit
+from scheduler.queries.timeline import describe_move
 
 
 @admin.register(LedgerEntry, site=staff)
@@ -50,23 +50,23 @@ class LedgerEntryAdmin(RecordAdmin):
     @admin.display(description="axis")
     def of(self, entry: LedgerEntry) -> str:
         """Which of the small state machines moved."""
-        return describe_move(entry)[0]
+        return describe_move(entry).axis
 
     @admin.display(description="from → to")
     def moved(self, entry: LedgerEntry) -> SafeString:
         """The states that the move left and reached."""
-        _, source, target, _, _ = describe_move(entry)
-        return badge(source) + SafeString(" → ") + badge(target)
+        words = describe_move(entry)
+        return badge(words.source) + SafeString(" → ") + badge(words.target)
 
     @admin.display(description="because")
     def reason(self, entry: LedgerEntry) -> str:
         """The reason in words."""
-        return describe_move(entry)[3]
+        return describe_move(entry).because
 
     @admin.display(description="by")
     def actor(self, entry: LedgerEntry) -> str:
         """Who made the move."""
-        return describe_move(entry)[4]
+        return describe_move(entry).by
 
 
 @admin.register(CreditEntry, site=staff)

@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from scheduler.admin.base import duration_label, tone
-from scheduler.lifecycle import (
-    Actor,
-    Axis,
-    Because,
-    Move,
-    ResultState,
-    WorkunitState,
-    next_moves,
-    state_label,
-)
+from scheduler.lifecycle import Axis, Move, ResultState, WorkunitState, next_moves, state_label
 from scheduler.models import LedgerEntry, Result, Workunit
+from scheduler.queries.timeline import describe_move, moves_of
 
 #: As many moves of one workunit are shown.
 TIMELINE_AT_MOST = 1000
@@ -57,24 +49,8 @@ def timeline(
 
     `names` says how results are called; others are called by their number.
     """
-    entries = LedgerEntry.objects.filter(workunit_id=workunit_id)
-    if result_id is not None:
-        entries = entries.filter(result_id=result_id)
-    rows = list(entries.order_by("workunit_id", "id")[:TIMELINE_AT_MOST])
-    # Numbers are handed out before a statement commits: time first, number among equals.
-    rows.sort(key=lambda row: (row.at, row.pk))
+    rows = moves_of(workunit_id, result_id=result_id, at_most=TIMELINE_AT_MOST)
     return [_event(row, rows[0].at, names or {}) for row in rows]
-
-
-def describe_move(entry: LedgerEntry) -> tuple[str, str, str, str, str]:
-    """Say a move's axis, source, target, reason and actor; codes the law lacks are shown bare."""
-    return (
-        _named(Axis, entry.axis),
-        _state(entry.axis, entry.source),
-        _state(entry.axis, entry.target),
-        _named(Because, entry.because),
-        _named(Actor, entry.by),
-    )
 
 
 def _event(entry: LedgerEntry, first_at: datetime, names: dict[int, str]) -> Event:
@@ -85,20 +61,6 @@ def _event(entry: LedgerEntry, first_at: datetime, names: dict[int, str]) -> Eve
     elapsed: timedelta = entry.at - first_at
     since = "" if elapsed < timedelta(seconds=1) else f"+{duration_label(elapsed)}"
     return Event(entry.at, since, subject, axis, source, target, tone(target), because, by)
-
-
-def _named(kind: type[Axis | Because | Actor], code: int) -> str:
-    try:
-        return kind(code).label
-    except ValueError:
-        return f"code {code}"
-
-
-def _state(axis: int, code: int) -> str:
-    try:
-        return state_label(Axis(axis), code)
-    except ValueError:
-        return f"code {code}"
 
 
 # What can happen next

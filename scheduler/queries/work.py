@@ -8,18 +8,11 @@ from datetime import datetime
 from django.conf import settings
 
 from scheduler.facts.work import RESULT_COLUMNS, WORKUNIT_COLUMNS, ResultFacts, WorkunitFacts
-from scheduler.lifecycle import (
-    Actor,
-    Axis,
-    Because,
-    Outcome,
-    ServerState,
-    next_moves,
-    state_label,
-)
-from scheduler.models import LedgerEntry, Result, Workunit
+from scheduler.lifecycle import Axis, Outcome, ServerState, next_moves
+from scheduler.models import Result, Workunit
 from scheduler.models.science import OneResultPer
 from scheduler.policy.explanation import at, explain, explain_result
+from scheduler.queries.timeline import describe_move, moves_of
 
 
 class UnknownName(LookupError):
@@ -92,21 +85,14 @@ def workunit_facts(workunit_id: int) -> WorkunitFacts:
 
 def timeline_of(workunit: WorkunitFacts, *, result_id: int | None = None) -> tuple[Step, ...]:
     """The moves of a workunit and all its results, or of one of them, oldest first."""
-    entries = LedgerEntry.objects.filter(workunit_id=workunit.id)
-    if result_id is not None:
-        entries = entries.filter(result_id=result_id)
     names: dict[int | None, str] = {result.id: result.name for result in workunit.results}
     return tuple(
         Step(
             at=entry.at,
             subject=names.get(entry.result_id, workunit.name),
-            axis=Axis(entry.axis).label,
-            source=state_label(Axis(entry.axis), entry.source),
-            target=state_label(Axis(entry.axis), entry.target),
-            because=Because(entry.because).label,
-            by=Actor(entry.by).label,
+            **describe_move(entry)._asdict(),
         )
-        for entry in entries.order_by("at", "id")
+        for entry in moves_of(workunit.id, result_id=result_id)
     )
 
 

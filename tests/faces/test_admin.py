@@ -43,6 +43,7 @@ from scheduler.models import (
 from scheduler.operations import accounts
 from scheduler.operations.cancel import Outcome as Became
 from scheduler.queries import status
+from scheduler.queries.timeline import describe_move
 from tests.rows import a_result, a_workunit
 
 pytestmark = pytest.mark.django_db
@@ -386,7 +387,7 @@ def test_a_results_page_shows_its_own_moves_only(lived: Workunit, rows: Any, adm
 def test_a_move_that_the_law_does_not_know_is_shown_all_the_same() -> None:
     entry = LedgerEntry(axis=77, source=88, target=99, because=111, by=122)
     said = ("code 77", "code 88", "code 99", "code 111", "code 122")
-    assert story.describe_move(entry) == said
+    assert describe_move(entry) == said
 
 
 def test_what_can_happen_next_is_what_the_law_allows(rows: Any) -> None:

@@ -1,0 +1,56 @@
+"""Reads the moves of a workunit from the ledger, and says them in the law's words."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scheduler.lifecycle import Actor, Axis, Because, state_label
+from scheduler.models import LedgerEntry
+
+
+class Words(NamedTuple):
+    """A move in words."""
+
+    axis: str
+    source: str
+    target: str
+    because: str
+    by: str
+
+
+def moves_of(
+    workunit_id: int, *, result_id: int | None = None, at_most: int | None = None
+) -> list[LedgerEntry]:
+    """Read the moves of a workunit (of one of its results, if named), the oldest first."""
+    entries = LedgerEntry.objects.filter(workunit_id=workunit_id)
+    if result_id is not None:
+        entries = entries.filter(result_id=result_id)
+    rows = list(entries.order_by("workunit_id", "id")[:at_most])
+    # Numbers are handed out before a statement commits: time first, number among equals.
+    rows.sort(key=lambda row: (row.at, row.pk))
+    return rows
+
+
+def describe_move(entry: LedgerEntry) -> Words:
+    """Say a move; codes that the law lacks are shown bare."""
+    return Words(
+        axis=_named(Axis, entry.axis),
+        source=_state(entry.axis, entry.source),
+        target=_state(entry.axis, entry.target),
+        because=_named(Because, entry.because),
+        by=_named(Actor, entry.by),
+    )
+
+
+def _named(kind: type[Axis | Because | Actor], code: int) -> str:
+    try:
+        return kind(code).label
+    except ValueError:
+        return f"code {code}"
+
+
+def _state(axis: int, code: int) -> str:
+    try:
+        return state_label(Axis(axis), code)
+    except ValueError:
+        return f"code {code}"
