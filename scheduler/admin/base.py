@@ -189,7 +189,7 @@ def nbytes_label(nbytes: float) -> str:
     """
     size = float(nbytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:  # noqa: PLR2004
+        if size < 1024:  # noqa: PLR2004  bytes in a kilobyte
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
