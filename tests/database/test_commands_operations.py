@@ -1,4 +1,4 @@
-"""What staff types: create_account, publish_app, submit_work, cancel_work."""
+"""What staff types: accounts, passwords, apps, work, and stopping work."""
 
 from __future__ import annotations
 
@@ -74,6 +74,20 @@ class TestCreateAccount:
     def test_a_refusal_says_what_to_do(self) -> None:
         with pytest.raises(CommandError, match=r"'nobody' is not an e-mail address\. Hint: "):
             run("create_account", "nobody", "--password", "x")
+
+
+class TestChangePassword:
+    def test_it_lets_the_new_password_in_and_the_old_one_no_more(self) -> None:
+        run("create_account", "ada@example.org", "--password", "first-password")
+        said = run("changepassword", "Ada@example.org", "--password", "second-password")
+        assert said == "The password of ada@example.org is changed."
+        backend = accounts.MasterPasswordBackend()
+        assert backend.authenticate(None, "ada@example.org", "second-password") is not None
+        assert backend.authenticate(None, "ada@example.org", "first-password") is None
+
+    def test_it_names_an_address_without_an_account(self) -> None:
+        with pytest.raises(CommandError, match="No account has the e-mail address 'bob@x.org'"):
+            run("changepassword", "bob@x.org", "--password", "whatever")
 
 
 class TestPublishApp:
