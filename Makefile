@@ -84,10 +84,10 @@ $(VENV)/.stamp-venv:
 
 $(VENV)/.stamp-run: requirements.txt | $(VENV)/.stamp-venv
 	@echo "Installing what Manyhands needs into $(VENV); the first time takes up to a minute."
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --quiet --require-hashes -r requirements.txt
 	@touch $@
 
 $(VENV)/.stamp-dev: requirements-dev.txt | $(VENV)/.stamp-run
 	@echo "Installing what its tests and checks need into $(VENV)."
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --quiet --require-hashes -r requirements-dev.txt
 	@touch $@

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 from django.utils import timezone
 
@@ -15,7 +15,8 @@ class DaemonsConfig(AppConfig):
 
     def ready(self) -> None:
         """Give the ledger its days from the first move on, not from the purger's first pass."""
-        post_migrate.connect(_tend_ledger, sender=self)
+        # Django sends the signal only for apps with models: the ledger is the scheduler's.
+        post_migrate.connect(_tend_ledger, sender=apps.get_app_config("scheduler"))
 
 
 def _tend_ledger(**_signal: object) -> None:
