@@ -223,7 +223,7 @@ class TestKeys:
         assert authenticate(None, username=EMAIL, password="other") == made.account
         assert authenticate(None, username=EMAIL, password="secret") is None
 
-    def test_a_rehashed_password_changes_no_weak_key(self) -> None:
+    def test_trap_31_a_rehashed_password_changes_no_weak_key(self) -> None:
         """PROTOCOL trap 31."""
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))

@@ -41,7 +41,7 @@ def test_a_single_program_becomes_a_signed_version_with_app_and_platform() -> No
     assert not signing.verify(md5(b"other"), row.signature, key)
 
 
-def test_physical_names_carry_version_and_hash_and_are_on_disk() -> None:
+def test_trap_04_physical_names_carry_version_and_hash_and_are_on_disk() -> None:
     """PROTOCOL trap 4."""
     (name,) = publish().file_names
     digest = hashlib.sha256(PROGRAM).hexdigest()

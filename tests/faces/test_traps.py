@@ -252,3 +252,14 @@ def test_trap_32_an_aborted_result_without_time_or_stderr_is_taken() -> None:
 def test_trickles_are_not_acknowledged_before_they_are_stored() -> None:
     reply = a_client().ask(trickles=(messages.TrickleUp(result_name="x", text="hello"),))
     assert not reply.message_ack
+
+
+def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> None:
+    """A client raises a limit under two minutes to twelve hours, even on a fast host."""
+    workunits(an_app(), 1)
+    reply = a_client().ask(cpu_req_secs=1)
+    (version,), (workunit,) = reply.app_versions, reply.workunits
+    assert workunit.rsc_fpops_bound is not None
+    assert version.flops is not None
+    assert workunit.rsc_fpops_bound / version.flops > 120
+    assert workunit.rsc_fpops_bound / 250e9 > 120

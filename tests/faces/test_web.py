@@ -43,7 +43,7 @@ def numbers(client: Client) -> dict[str, Any]:
 # The master page
 
 
-def test_trap_1_the_link_to_the_scheduler_begins_its_line_within_255_bytes(client: Client) -> None:
+def test_trap_01_the_link_to_the_scheduler_begins_its_line_within_255_bytes(client: Client) -> None:
     page = client.get("/").content
     lines = [line for line in page.split(b"\n") if LINK in line]
     assert len(lines) == 1
