@@ -37,6 +37,7 @@ __all__ = [
     "UnknownPlatform",
     "VersionExists",
     "publish",
+    "rotate_key",
 ]
 
 _MAX_APP_NAME = 60
@@ -167,6 +168,24 @@ def _facts(package: Package) -> dict[str, object]:
         if value := package.facts.get(tag):
             facts[column] = value
     return facts
+
+
+def rotate_key() -> int:
+    """Make a new code-sign key and sign every published file by it; returns how many files.
+
+    Clients take the new key over because the old one vouches for it (PROTOCOL 4.4), and check by it
+    whatever they fetch from then on.  A reply made in the instant between may carry
+    an old signature; that result errs and is computed again.  Raises `signing.KeyMissing` where the private half is elsewhere.
+    """
+    with transaction.atomic():
+        files = list(
+            AppVersionFile.objects.select_related("file").order_by("pk").select_for_update()
+        )
+        signing.rotate_code_sign_key()
+        for file in files:
+            file.signature = signing.sign_digest(file.file.md5)
+        AppVersionFile.objects.bulk_update(files, ["signature"], batch_size=1000)
+    return len(files)
 
 
 def _attach(

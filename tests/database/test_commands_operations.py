@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from scheduler import signing
 from scheduler.management import packages
 from scheduler.management.conversation import duration
-from scheduler.models import Account, AppVersion, Batch, Workunit, WorkunitFile
+from scheduler.models import Account, AppVersion, AppVersionFile, Batch, Workunit, WorkunitFile
 from scheduler.operations import accounts
 
 pytestmark = pytest.mark.django_db
@@ -88,6 +89,24 @@ class TestChangePassword:
     def test_it_names_an_address_without_an_account(self) -> None:
         with pytest.raises(CommandError, match="No account has the e-mail address"):
             run("changepassword", "bob@x.org", "--password", "whatever")
+
+
+class TestRotateKey:
+    def test_a_new_code_sign_key_signs_all_and_is_vouched_for(self, program: Path) -> None:
+        old = signing.code_sign_key_text()
+        run("publish_app", "sieve", "1.00", LINUX, program, "--create-app")
+        said = run("rotate_key", "code-sign")
+        assert said.startswith("A new code-sign key is in force and 1 app files are signed by it")
+        file = AppVersionFile.objects.select_related("file").get()
+        assert signing.verify(file.file.md5, file.signature, signing.code_sign_key_text())
+        assert signing.code_sign_key_text() != old
+        assert signing.rotation_signature(old) is not None
+
+    def test_grants_given_before_stay_good(self) -> None:
+        grant = signing.upload_grant("some_output", 100)
+        assert "stay good" in run("rotate_key", "upload-grant")
+        assert signing.upload_grant("some_output", 100) != grant
+        assert signing.check_upload_grant("some_output", 100, grant) is signing.Grant.GOOD
 
 
 class TestPublishApp:
