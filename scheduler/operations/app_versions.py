@@ -174,8 +174,9 @@ def rotate_key() -> int:
     """Make a new code-sign key and sign every published file by it; returns how many files.
 
     Clients take the new key over because the old one vouches for it (PROTOCOL 4.4), and check by it
-    whatever they fetch from then on.  A reply made in the instant between may carry
-    an old signature; that result errs and is computed again.  Raises `signing.KeyMissing` where the private half is elsewhere.
+    whatever they fetch from then on.  A reply made in the instant between may carry an old
+    signature: that result errs and is computed again.  Raises `signing.KeyMissing` where the
+    private half is elsewhere.
     """
     with transaction.atomic():
         files = list(

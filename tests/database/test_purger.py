@@ -140,7 +140,8 @@ def days_made():
 
 
 def tables():
-    return [name for name in days_made() if name[-8:].isdecimal()]
+    """The days around noon; migrating made the real coming days, too."""
+    return [name for name in days_made() if name.startswith("ledger_entry_202601")]
 
 
 def test_fifteen_days_are_made_with_today():

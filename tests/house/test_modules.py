@@ -24,11 +24,9 @@ BANNED = {
 BANNED_WORDS = {"job", "jobs"}
 
 
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", [module for module in modules() if read(module).strip()])
 def test_a_modules_first_line_is_one_sentence_of_at_most_80_characters(module):
     source = read(module)
-    if not source.strip():
-        pytest.skip("an empty module says nothing")
     docstring = ast.get_docstring(ast.parse(source))
     assert docstring, f"{module} does not say what it is"
     first = docstring.splitlines()[0]
