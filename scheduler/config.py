@@ -31,7 +31,7 @@ class ProjectConfig:
     max_in_progress_per_cpu: int = 100
     """How many results a host may hold per CPU."""
 
-    candidates_per_page: int = 64
+    candidates_per_page: int = 48
     """How many unsent results a claim reads first; each further page is four times as long."""
 
     min_client_version: int = 0

@@ -20,7 +20,7 @@ LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
 #: How many pages, each four times as long as the last, one RPC judges before it says: come again.
 MOST_PAGES = 6
 #: So many more are found than are needed, if there are: others may be faster with some of them.
-SPARE = 16
+SPARE = 12
 #: From so many seconds on a wish is a queue to be filled, not a processor to be kept busy.
 MUCH = 3600.0
 

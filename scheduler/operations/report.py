@@ -80,12 +80,13 @@ def lock(reported: Reported, *, detached_host_id: int | None = None) -> tuple[in
 
     These are the first row locks of the transaction; returns the workunits' ids.
     """
-    if not reported.workunit_ids and detached_host_id is None:
+    wanted = set(reported.workunit_ids)
+    if detached_host_id is not None:
+        held = sql.fetch("read_workunits_of_host", {"host_id": detached_host_id})
+        wanted |= {row["workunit_id"] for row in held}
+    if not wanted:
         return ()
-    rows = sql.fetch(
-        "lock_workunits",
-        {"workunit_ids": list(reported.workunit_ids), "detached_host_id": detached_host_id},
-    )
+    rows = sql.fetch("lock_workunits", {"workunit_ids": sorted(wanted)})
     return tuple(row["id"] for row in rows)
 
 
