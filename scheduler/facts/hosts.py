@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """One host at the moment it asks; sizes in bytes, speeds in operations per second and CPU."""
+    """One host at the moment it asks; sizes in bytes, speeds in operations per second and CPU.
+
+    `held` counts the results it has in progress, by app.
+    """
 
     id: int
     account_id: int
@@ -18,7 +22,7 @@ class HostFacts:
     disk_bytes: float = 0
     active_fraction: float = 1.0
     max_in_progress: int | None = None
-    held: int = 0
+    held: Mapping[int, int] = field(default_factory=dict)
     hr_class: int = 0
 
 
@@ -101,6 +105,7 @@ class HeldResult:
     id: int
     name: str
     workunit_id: int
+    app_id: int
     host_id: int | None
     app_version_id: int | None
     state: int

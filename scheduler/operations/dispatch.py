@@ -160,6 +160,7 @@ def _look(  # noqa: PLR0913  the facts of one look
         version.app.id: version.user_friendly_name or version.app.name
         for version in work.versions.values()
     }
+    rooms = limits.room_by_app(host, apps.values())
     lanes = dict(apps)
     after = dict(after)
     found: list[Candidate] = []
@@ -171,7 +172,9 @@ def _look(  # noqa: PLR0913  the facts of one look
         size = config.candidates_per_page << 2 * turned
         page = handout.candidates(host, lanes.values(), after=after, page=size, now=now)
         found += page.candidates
-        choice = selection.choose(found, host=host, wish=wish, versions=by_app, names=names)
+        choice = selection.choose(
+            found, host=host, wish=wish, versions=by_app, names=names, rooms=rooms
+        )
         work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
         work.sentences = {str(reason): text for reason, text in choice.example.items()}
         if not choice.feasible:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,13 +16,13 @@ MOST_RESENDS = 5
 
 @dataclass(slots=True)
 class Holdings:
-    """What to say of held and lost results."""
+    """What to say of held and lost results; `held` counts those in progress by app."""
 
     abort: list[str] = field(default_factory=list)
     abort_if_not_started: list[str] = field(default_factory=list)
     resend: list[HeldResult] = field(default_factory=list)
     give_up: list[HeldResult] = field(default_factory=list)
-    held: int = 0
+    held: Counter[int] = field(default_factory=Counter)
 
 
 def review(
@@ -39,7 +40,7 @@ def review(
         elif result.state != ResultState.IN_PROGRESS:
             holdings.abort.append(name)
         if result is not None and result.state == ResultState.IN_PROGRESS:
-            holdings.held += 1
+            holdings.held[result.app_id] += 1
     for result in by_name.values():
         if (
             result.host_id == host_id

@@ -46,16 +46,19 @@ def choose(
     wish: Wish,
     versions: Mapping[int, Sequence[VersionFacts]],
     names: Mapping[int, str],
+    rooms: Mapping[int, int] | None = None,
 ) -> Choice:
     """Judge candidates for a host, in their order.
 
     `versions` are the host's app versions by app, best first; `names` are the apps' names for the
-    sentences.  One result per workunit is taken: never two of one workunit on one host.
+    sentences; `rooms` says how many more results of an app the host may hold, where that is
+    limited.  One result per workunit is taken: never two of one workunit on one host.
     """
     choice = Choice()
     seen: set[int] = set()
     disk_left = host.disk_bytes
     queued = wish.queued_seconds
+    rooms = dict(rooms or {})
     for candidate in candidates:
         if candidate.workunit_id in seen:
             continue
@@ -69,6 +72,14 @@ def choose(
         if refusal := _misfit(candidate, host, seconds, disk_left, queued, name):
             choice.refuse(*refusal)
             continue
+        if rooms.get(candidate.app_id, 1) <= 0:
+            choice.refuse(
+                Refusal.IN_PROGRESS_LIMIT,
+                f"This computer has reached a limit on tasks in progress for {name}",
+            )
+            continue
+        if candidate.app_id in rooms:
+            rooms[candidate.app_id] -= 1
         seen.add(candidate.workunit_id)
         disk_left -= candidate.rsc_disk_bound
         queued += seconds / host.ncpus if queued else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import md5
 
 from scheduler import signing, storage
@@ -87,7 +87,7 @@ def preferences(request: messages.SchedulerRequest) -> Preferences:
 
 
 def host_facts(
-    caller: Caller, described: HostDescription, prefs: Preferences, *, held: int
+    caller: Caller, described: HostDescription, prefs: Preferences, *, held: Mapping[int, int]
 ) -> HostFacts:
     """The host as dispatch judges it."""
     return HostFacts(

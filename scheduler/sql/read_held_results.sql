@@ -3,6 +3,7 @@ SELECT
     r.id,
     r.name,
     r.workunit_id,
+    r.app_id,
     r.host_id,
     r.app_version_id,
     r.server_state * 10 + r.outcome AS state,

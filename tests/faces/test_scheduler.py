@@ -205,6 +205,17 @@ def test_a_failed_workunit_is_not_sent() -> None:
     assert a_client().ask_for_work() == []
 
 
+def test_an_apps_own_limit_counts_what_the_host_holds_of_it() -> None:
+    workunits(an_app(max_in_progress_per_cpu=1), 10)
+    workunits(an_app("free"), 1)
+    client = a_client(ncpus=3)
+    assert client.ask_for_work(seconds=1e9) == ["upper_0_0", "upper_1_0", "upper_2_0", "free_10_0"]
+    reply = client.ask(cpu_req_secs=1)
+    assert "This computer has reached a limit on tasks in progress for upper" in texts(reply)
+    client.report("upper_0_0")
+    assert client.ask_for_work() == ["upper_3_0"]
+
+
 # Reporting
 
 
