@@ -14,13 +14,18 @@ from django.core.wsgi import get_wsgi_application
 django_app = get_wsgi_application()
 
 from scheduler.rpc.files import download_app, upload_app  # noqa: E402 - needs the settings read
+from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-#: Uploads and downloads need no session, no user and no middleware, and there are many of them.
-SHORT_WAYS = (("/upload/", upload_app), ("/download/", download_app))
+#: What clients ask for needs no session, no user and no middleware, and there is much of it.
+SHORT_WAYS = (
+    ("/cgi/scheduler", scheduler_app),
+    ("/upload/", upload_app),
+    ("/download/", download_app),
+)
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -13,16 +13,12 @@ from django.views.decorators.http import require_http_methods
 
 from scheduler.operations import accounts
 from scheduler.queries import handout
-from scheduler.rpc import conversation
-from scheduler.wire import replies, requests, web
-from scheduler.wire.messages import SchedulerReply
-from scheduler.wire.xml import BadXml
+from scheduler.rpc import front
+from scheduler.wire import web
 
 log = logging.getLogger(__name__)
 
 XML = "text/xml"
-MINUTE = 60.0
-HOUR = 3600.0
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).
 ERR_PROJECT_DOWN = -183
 
@@ -31,29 +27,8 @@ ERR_PROJECT_DOWN = -183
 @require_http_methods(["POST", "GET"])
 def scheduler(request: HttpRequest) -> HttpResponse:
     """Answer one scheduler RPC; every answer that can be read is HTTP 200 (PROTOCOL 2.6)."""
-    return _xml(replies.encode_reply(_answer(request)))
-
-
-def _answer(request: HttpRequest) -> SchedulerReply:
-    config = settings.PROJECT
-    if _length(request) > config.max_request_bytes:
-        text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
-        log.warning("request_too_long", extra={"bytes": _length(request)})
-        return conversation.refuse(config, text, delay=HOUR)
-    try:
-        # The content type lies (trap 2): the raw bytes are read, never a form.
-        message = requests.decode_request(request.read(config.max_request_bytes))
-    except BadXml as error:
-        return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
-    try:
-        return conversation.answer(
-            message, config=config, ip_addr=_address(request), now=timezone.now()
-        )
-    except (OperationalError, InterfaceError) as error:
-        # Clients lose nothing: what is not acknowledged comes again.
-        log.error("database_away", extra={"error": str(error).strip()})  # noqa: TRY400 - a trace tells no more
-        text = "The project's database is away for the moment; your client will try again."
-        return conversation.refuse(config, text, delay=MINUTE, down=True)
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    return _xml(front.reply(length, request.read, _address(request)))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -123,11 +98,6 @@ def _xml(body: bytes) -> HttpResponse:
     response = HttpResponse(body, content_type=XML)
     response["Content-Length"] = str(len(body))
     return response
-
-
-def _length(request: HttpRequest) -> int:
-    value = request.META.get("CONTENT_LENGTH") or "0"
-    return int(value) if value.isdigit() else 0
 
 
 def _address(request: HttpRequest) -> str:

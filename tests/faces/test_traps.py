@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,7 +16,7 @@ from scheduler import signing
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import Account, AppVersion, File, Host, Result
 from scheduler.policy import lost
-from scheduler.rpc import translate
+from scheduler.rpc import front, translate
 from scheduler.wire import messages, requests
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
@@ -263,3 +264,38 @@ def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> 
     assert version.flops is not None
     assert workunit.rsc_fpops_bound / version.flops > 120
     assert workunit.rsc_fpops_bound / 250e9 > 120
+
+
+def wsgi(method: str, body: bytes, **environ: object) -> tuple[str, bytes]:
+    """The status and the body of the scheduler's short way, called as a web server calls it."""
+    said: list[str] = []
+    answer = front.scheduler_app(
+        {
+            "REQUEST_METHOD": method,
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+            "REMOTE_ADDR": "127.0.0.1",
+            **environ,
+        },
+        lambda status, _headers: said.append(status),  # type: ignore[arg-type,func-returns-value]
+    )
+    return said[0], b"".join(answer)
+
+
+def test_the_short_way_says_what_djangos_way_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "close_old_connections", lambda: None)
+    body = requests.encode_request(a_client().request(rpc_seqno=1, hostid=0))
+    status, answer = wsgi("POST", body)
+    assert status == "200 OK"
+    assert b"<hostid>" in answer
+    assert wsgi("GET", b"")[0] == "200 OK"
+    assert wsgi("PUT", body) == ("405 Method Not Allowed", b"")
+
+
+def test_the_short_way_logs_what_nobody_foresaw(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(front, "close_old_connections", lambda: None)
+    monkeypatch.setattr(front, "reply", lambda *_args: 1 / 0)
+    assert wsgi("POST", b"<x/>")[0] == "500 Internal Server Error"
+    assert "scheduler_failed" in caplog.text

@@ -1,0 +1,76 @@
+"""Bytes in, bytes out: a scheduler RPC as it comes over HTTP, and its short way.
+
+The short way is a plain WSGI function beside Django's: an RPC needs no session, no user and no
+middleware, and Django's front would cost as much again as the whole conversation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections
+from django.utils import timezone
+
+from scheduler.rpc import conversation
+from scheduler.wire import replies, requests
+from scheduler.wire.messages import SchedulerReply
+from scheduler.wire.xml import BadXml
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+log = logging.getLogger(__name__)
+
+MINUTE = 60.0
+HOUR = 3600.0
+
+
+def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Answer one scheduler RPC as a WSGI application; what nobody foresaw is logged, and 500."""
+    if environ["REQUEST_METHOD"] not in ("POST", "GET"):
+        start_response("405 Method Not Allowed", [("Allow", "POST"), ("Content-Length", "0")])
+        return [b""]
+    close_old_connections()
+    try:
+        body = reply(
+            environ.get("CONTENT_LENGTH") or "0",
+            environ["wsgi.input"].read,
+            environ.get("REMOTE_ADDR", ""),
+        )
+    except Exception:
+        # The client's own back-off does the rest; what it reports comes again.
+        log.exception("scheduler_failed")
+        start_response("500 Internal Server Error", [("Content-Length", "0")])
+        return [b""]
+    finally:
+        close_old_connections()
+    start_response("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
+    """Read a request of a Content-Length and return the reply; refusals are replies, too."""
+    return replies.encode_reply(_answer(int(length) if length.isdigit() else 0, read, ip_addr))
+
+
+def _answer(length: int, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
+    config = settings.PROJECT
+    if length > config.max_request_bytes:
+        log.warning("request_too_long", extra={"bytes": length})
+        text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
+        return conversation.refuse(config, text, delay=HOUR)
+    try:
+        # The content type lies (trap 2): the raw bytes are read, never a form.
+        message = requests.decode_request(read(length))
+    except BadXml as error:
+        return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
+    try:
+        return conversation.answer(message, config=config, ip_addr=ip_addr, now=timezone.now())
+    except (OperationalError, InterfaceError) as error:
+        # Clients lose nothing: what is not acknowledged comes again.
+        log.error("database_away", extra={"error": str(error).strip()})  # noqa: TRY400
+        text = "The project's database is away for the moment; your client will try again."
+        return conversation.refuse(config, text, delay=MINUTE, down=True)
