@@ -53,6 +53,10 @@ if _master.scheme == "https":
 DATABASE_POOL = env.integer("DATABASE_POOL", 0, at_most=1000)
 
 
+#: How a web process has its statements planned (docs/decisions/0007): once, and by an index.
+WEB_PLANS = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
+
+
 def _embedded() -> dict[str, Any]:
     server = EmbeddedPostgres(VAR_DIR).conninfo()
     return {
@@ -71,9 +75,7 @@ def _database() -> dict[str, Any]:
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
     ours: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": 5, "pool": pool}
     if DATABASE_POOL:
-        # A web process runs the same few statements for ever; planned anew for each RPC they cost
-        # more than they do.  Passes hand over thousands of rows and are planned for those.
-        ours["options"] = "-c plan_cache_mode=force_generic_plan"
+        ours["options"] = f"{chosen['OPTIONS'].get('options', '')} {WEB_PLANS}".strip()
     return {
         "ENGINE": "project.postgres",
         **chosen,
