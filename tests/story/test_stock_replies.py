@@ -195,3 +195,20 @@ def retry_transfers(client):
         if line.strip().startswith("name:"):
             name = line.split("name:", 1)[1].strip()
             client._boinccmd("--file_transfer", client.project.url, name, "retry")
+
+
+def test_a_client_takes_over_a_rotated_key_and_checks_programs_by_it(our_project, stock_client):
+    client = stock_client(our_project, "alice")
+    client.attach()
+    say_until(client, "Project has no tasks available")
+
+    our_project.manage("rotate_key", "code-sign")
+    our_project.submit({"a": "13\n"})
+
+    ask_until(
+        client,
+        lambda: our_project.sql("SELECT 1 FROM ledger_entry WHERE axis = 6 AND target = 2"),
+        what="the workunit is assimilated",
+    )
+    assert "doesn't validate" not in client.messages()
+    assert our_project.count("SELECT count(*) FROM ledger_entry WHERE because = 6") == 0
