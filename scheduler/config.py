@@ -31,6 +31,21 @@ class ProjectConfig:
     max_in_progress_per_cpu: int = 100
     """How many results a host may hold per CPU."""
 
+    daily_quota: int = 500
+    """How many results of an app version a host may be given a day, per CPU or GPU; 0: no limit."""
+
+    max_infeasible: int = 100
+    """So many hosts must be refused a result, each for a lasting reason, until it is given up."""
+
+    outage_after: timedelta = timedelta(minutes=10)
+    """A silence of the web processes longer than this is an outage: deadlines move by it."""
+
+    chance_key: str = "chance"
+    """Keys every draw of lots; volunteers must not know it, and one key draws the same again."""
+
+    fair_share: bool = False
+    """Whether submitters' priorities follow the linear-bounded model instead of their wishes."""
+
     candidates_per_page: int = 48
     """How many unsent results a claim reads first; each further page is four times as long."""
 

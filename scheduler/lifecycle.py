@@ -139,6 +139,15 @@ class ErrorMask(IntFlag):
     DEPENDENCY_FAILED = 256
 
 
+class Target(IntEnum):
+    """For whom alone a result is; a targeted one is never given to anybody else."""
+
+    EVERYBODY = 0
+    HOST = 1
+    ACCOUNT = 2
+    TEAM = 3
+
+
 class Axis(IntEnum):
     """The seven small state machines; codes are stored in the ledger."""
 
@@ -211,6 +220,9 @@ class Because(IntEnum):
     CANCELLED = 32
     EXPIRED = 33
     DEPENDENCY_FAILED = 34
+    REVALIDATION = 35
+    BROADCAST = 36
+    NO_AGREEMENT = 37
 
     @property
     def label(self) -> str:
@@ -227,6 +239,9 @@ _REASONS = {
     Because.DISAGREES: "disagrees with the canonical result",
     Because.OUTPUT_MISSING: "output missing or unreadable",
     Because.TOO_LATE: "came after the files it had to be compared with were deleted",
+    Because.REVALIDATION: "to be validated anew, as staff asked",
+    Because.BROADCAST: "broadcast to every host",
+    Because.NO_AGREEMENT: "answers came, but no two agreed",
 }
 
 #: The state before the first one: the source of a row's birth.
@@ -285,6 +300,7 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     # A result: made, sent, reported or given up.
     (Axis.RESULT, NOTHING,         R.UNSENT,          B.REPLICA_NEEDED,      _TRANSITIONER),
     (Axis.RESULT, NOTHING,         R.INACTIVE,        B.REPLICA_NEEDED,      _TRANSITIONER),
+    (Axis.RESULT, NOTHING,         R.UNSENT,          B.BROADCAST,           _SCHEDULER),
     (Axis.RESULT, R.UNSENT,        R.INACTIVE,        B.HELD,                _TRANSITIONER),
     (Axis.RESULT, R.INACTIVE,      R.UNSENT,          B.RELEASED,            _TRANSITIONER),
     (Axis.RESULT, R.UNSENT,        R.IN_PROGRESS,     B.SENT,                _SCHEDULER),
@@ -314,6 +330,9 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.VALIDATION, V.INCONCLUSIVE, V.INVALID,      B.OUTPUT_MISSING,      _VALIDATOR),
     (Axis.VALIDATION, V.INIT,         V.NO_CHECK,     B.WORKUNIT_FAILED,     _TRANSITIONER),
     (Axis.VALIDATION, V.INCONCLUSIVE, V.NO_CHECK,     B.WORKUNIT_FAILED,     _TRANSITIONER),
+    (Axis.VALIDATION, V.VALID,        V.INIT,         B.REVALIDATION,        _TRANSITIONER),
+    (Axis.VALIDATION, V.INVALID,      V.INIT,         B.REVALIDATION,        _TRANSITIONER),
+    (Axis.VALIDATION, V.INCONCLUSIVE, V.INIT,         B.REVALIDATION,        _TRANSITIONER),
     (Axis.VALIDATION, V.INIT,         V.TOO_LATE,     B.TOO_LATE,            _TRANSITIONER),
     (Axis.VALIDATION, V.INCONCLUSIVE, V.TOO_LATE,     B.TOO_LATE,            _TRANSITIONER),
     # Its output files.
@@ -333,6 +352,8 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.CANCELLED,          _TRANSITIONER),
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.EXPIRED,            _TRANSITIONER),
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.DEPENDENCY_FAILED,  _TRANSITIONER),
+    (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.NO_AGREEMENT,       _TRANSITIONER),
+    (Axis.WORKUNIT, W.CANONICAL, W.OPEN,  B.REVALIDATION,       _TRANSITIONER),
     # Whether it may have results at all.
     (Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, B.DEPENDENCIES_MET, _TRANSITIONER),
     (Axis.RELEASE, ReleaseState.HELD,     ReleaseState.RELEASED, B.RELEASED,         Actor.STAFF),
@@ -340,6 +361,7 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     # Handing it to the science.
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.CANONICAL_FOUND, _TRANSITIONER),
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.WORKUNIT_FAILED, _TRANSITIONER),
+    (Axis.ASSIMILATION, A.READY, A.INIT,  B.REVALIDATION,    _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.DONE,  B.ASSIMILATED,     Actor.ASSIMILATOR),
     # Its input files.
     (Axis.WORKUNIT_FILES, F.INIT,  F.READY, B.NO_LONGER_NEEDED, _TRANSITIONER),
@@ -361,6 +383,7 @@ ERROR_BITS: dict[Because, ErrorMask] = {
     Because.CANCELLED: ErrorMask.CANCELLED,
     Because.EXPIRED: ErrorMask.EXPIRED,
     Because.DEPENDENCY_FAILED: ErrorMask.DEPENDENCY_FAILED,
+    Because.NO_AGREEMENT: ErrorMask.NO_CANONICAL_RESULT,
 }
 
 

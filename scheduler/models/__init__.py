@@ -5,8 +5,10 @@ from __future__ import annotations
 from scheduler.models.files import File
 from scheduler.models.hosts import Host, HostAppVersion
 from scheduler.models.ledger import CreditEntry, LedgerEntry
+from scheduler.models.messages import FileRequest, TrickleDown, TrickleUp, UsageSample
 from scheduler.models.people import Account, AccountKey, Team
-from scheduler.models.science import App, AppVersion, AppVersionFile, Platform
+from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
+from scheduler.models.troubles import Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.models.work import (
     Batch,
     Queue,
@@ -25,14 +27,23 @@ __all__ = [
     "Batch",
     "CreditEntry",
     "File",
+    "FileRequest",
+    "Heartbeat",
     "Host",
     "HostAppVersion",
     "LedgerEntry",
+    "Outage",
+    "PlanClass",
     "Platform",
     "Queue",
+    "Refusal",
     "Result",
     "ResultFile",
+    "ScienceFailure",
     "Team",
+    "TrickleDown",
+    "TrickleUp",
+    "UsageSample",
     "Workunit",
     "WorkunitFile",
 ]

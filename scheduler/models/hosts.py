@@ -53,7 +53,11 @@ class Host(models.Model):
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
     turnaround_seconds = models.FloatField(default=0)
-    last_refusals = models.JSONField(default=dict, blank=True)
+    deny_reason = models.CharField(max_length=200, blank=True, default="")
+    p_features = models.TextField(blank=True, default="")
+    capabilities = models.JSONField(default=dict, blank=True)
+    # What the last few requests for work came to, newest first: see `facts.handout.Decision`.
+    last_decisions = models.JSONField(default=list, blank=True)
 
     class Meta:
         """Found by their owner, and by what a re-attaching client says of itself."""
@@ -76,14 +80,17 @@ class HostAppVersion(models.Model):
     app_version = models.ForeignKey(
         "scheduler.AppVersion", models.CASCADE, related_name="+", db_index=False
     )
-    consecutive_valid = models.IntegerField(default=0)
-    n_valid = models.BigIntegerField(default=0)
-    max_results_per_day = models.IntegerField(default=0)
-    results_today = models.IntegerField(default=0)
-    et_n = models.FloatField(default=0)
-    et_avg = models.FloatField(default=0)
-    turnaround_n = models.FloatField(default=0)
-    turnaround_avg = models.FloatField(default=0)
+    consecutive_valid = models.IntegerField(default=0, db_default=0)
+    n_valid = models.BigIntegerField(default=0, db_default=0)
+    max_results_per_day = models.IntegerField(default=0, db_default=0)
+    results_today = models.IntegerField(default=0, db_default=0)
+    quota_day = models.DateField(null=True, blank=True)
+    pfc_n = models.FloatField(default=0, db_default=0)
+    pfc_avg = models.FloatField(default=0, db_default=0)
+    et_n = models.FloatField(default=0, db_default=0)
+    et_avg = models.FloatField(default=0, db_default=0)
+    turnaround_n = models.FloatField(default=0, db_default=0)
+    turnaround_avg = models.FloatField(default=0, db_default=0)
 
     class Meta:
         """One row per pair."""

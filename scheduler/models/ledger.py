@@ -49,6 +49,9 @@ class CreditEntry(models.Model):
     rule = models.CharField(max_length=20)
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="+")
     host = models.ForeignKey("scheduler.Host", models.PROTECT, related_name="+")
+    team = models.ForeignKey(
+        "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     app = models.ForeignKey("scheduler.App", models.PROTECT, related_name="+", db_index=False)
     amount = models.DecimalField(max_digits=20, decimal_places=6)
     granted_at = models.DateTimeField()

@@ -37,6 +37,9 @@ class Team(models.Model):
     description = models.TextField(blank=True, default="")
     country = models.CharField(max_length=64, blank=True, default="")
     joinable = models.BooleanField(default=True)
+    total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
+    expavg_credit = models.FloatField(default=0)
+    expavg_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -69,6 +72,9 @@ class Account(AbstractBaseUser, PermissionsMixin):
     total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
+    # The linear-bounded model: what a submitter is entitled to, and how far his work has gone.
+    submit_share = models.FloatField(default=1)
+    logical_start_at = models.DateTimeField(null=True, blank=True)
     is_staff = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField()

@@ -20,6 +20,7 @@ class CreditRule(models.TextChoices):
 
     FIXED = "fixed"
     RUNTIME = "runtime"
+    ADAPTIVE = "adaptive"
     NONE = "none"
 
 
@@ -58,10 +59,47 @@ class App(models.Model):
     homogeneous_app_version = models.BooleanField(default=False)
     grace = models.DurationField(default=timedelta(0))
     credit_window = models.DurationField(null=True, blank=True)
-    max_in_progress_per_cpu = models.IntegerField(null=True, blank=True)
+    delete_delay = models.DurationField(default=timedelta(0))
+    ack_timeout = models.DurationField(null=True, blank=True)
+    max_infeasible = models.IntegerField(null=True, blank=True)
 
+    # Limits per host, and how they follow its record.
+    daily_quota = models.IntegerField(null=True, blank=True)
+    max_in_progress_per_cpu = models.IntegerField(null=True, blank=True)
+    max_in_progress_per_gpu = models.IntegerField(null=True, blank=True)
+    max_in_progress_per_host = models.IntegerField(null=True, blank=True)
+
+    # Adaptive replication: 1 switches it off; a workunit of target 1 gets so many results if its
+    # first one goes to a host that is not trusted.
+    target_nresults = models.IntegerField(default=1)
+    trusted_after = models.IntegerField(default=10)
+
+    # Retries: first to hosts that are quick and reliable, with a part of the delay bound.
+    reliable_max_turnaround = models.DurationField(null=True, blank=True)
+    reliable_wait = models.DurationField(default=timedelta(days=1))
+    reduced_delay = models.FloatField(default=0.5)
+    retry_priority = models.IntegerField(default=0)
+
+    # Whom work suits best.
+    locality = models.BooleanField(default=False)
+    n_size_classes = models.SmallIntegerField(default=1)
+    size_bounds = models.JSONField(default=list, blank=True)
+
+    # The science: its plug-ins, their options, and how long and how often they may fail.
     validator = models.CharField(max_length=200, default="bitwise")
+    validator_options = models.JSONField(default=dict, blank=True)
     assimilator = models.CharField(max_length=200, default="copy_files")
+    assimilator_options = models.JSONField(default=dict, blank=True)
+    science_time_limit = models.DurationField(default=timedelta(minutes=1))
+    max_science_failures = models.SmallIntegerField(default=5)
+    trickle_handlers = models.JSONField(default=dict, blank=True)
+    generator = models.CharField(max_length=200, blank=True, default="")
+    generator_options = models.JSONField(default=dict, blank=True)
+    cushion = models.IntegerField(default=0)
+
+    min_avg_pfc = models.FloatField(default=1)
+    host_scale_check = models.BooleanField(default=False)
+    total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     credit_rule = models.CharField(
         max_length=10, choices=CreditRule.choices, default=CreditRule.RUNTIME
     )
@@ -81,7 +119,39 @@ class App(models.Model):
                 condition=models.Q(credit_rule__in=CreditRule.values),
                 name="app_credit_rule_is_known",
             ),
+            models.CheckConstraint(
+                condition=models.Q(target_nresults__gte=1)
+                & models.Q(trusted_after__gte=1)
+                & models.Q(reduced_delay__gt=0)
+                & models.Q(reduced_delay__lte=1)
+                & models.Q(weight__gte=0)
+                & models.Q(n_size_classes__gte=1)
+                & models.Q(max_science_failures__gte=1)
+                & models.Q(cushion__gte=0),
+                name="app_numbers_make_sense",
+            ),
         ]
+
+    def __str__(self) -> str:
+        """Show the name."""
+        return self.name
+
+
+class PlanClass(models.Model):
+    """What a kind of app version needs of a computer, and how much of it it uses.
+
+    `spec` is judged by `policy.plan_classes`; an app version names its plan class.
+    """
+
+    name = models.CharField(max_length=60, unique=True)
+    spec = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        """Known by name, as to clients."""
+
+        db_table = "plan_class"
+        verbose_name_plural = "plan classes"
 
     def __str__(self) -> str:
         """Show the name."""
@@ -103,6 +173,9 @@ class AppVersion(models.Model):
     max_core_version = models.IntegerField(default=0)
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
+    pfc_n = models.FloatField(default=0)
+    pfc_avg = models.FloatField(default=0)
+    pfc_scale = models.FloatField(default=0)
     created_at = models.DateTimeField()
 
     class Meta:

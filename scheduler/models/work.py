@@ -63,6 +63,7 @@ class Batch(models.Model):
     state = models.SmallIntegerField(choices=State.choices, default=State.INIT)
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
+    accelerate = models.BooleanField(default=False, db_default=False)
     meta = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -142,9 +143,22 @@ class Workunit(models.Model):
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
+    unsendable_at = models.DateTimeField(null=True, blank=True)
+    revalidate_requested_at = models.DateTimeField(null=True, blank=True)
+    target_host = models.ForeignKey(
+        "scheduler.Host", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
+    target_account = models.ForeignKey(
+        "scheduler.Account", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
+    target_team = models.ForeignKey(
+        "scheduler.Team", models.PROTECT, null=True, blank=True, related_name="+", db_index=False
+    )
+    broadcast = models.BooleanField(default=False, db_default=False)
 
     error_mask = models.IntegerField(default=0, db_default=0)
     need_validate = models.BooleanField(default=False, db_default=False)
+    validate_after = models.DateTimeField(null=True, blank=True)
     # No constraint: the purger would pay for it with a look-up per result; fsck checks it.
     canonical_result = models.ForeignKey(
         "scheduler.Result",
@@ -247,6 +261,11 @@ class Workunit(models.Model):
             models.Index(
                 fields=["batch", "id"], condition=Q(batch__isnull=False), name="workunits_of_batch"
             ),
+            models.Index(
+                fields=["app", "id"],
+                condition=Q(broadcast=True, assimilate_state=AssimilateState.INIT),
+                name="read_broadcasts",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -342,6 +361,12 @@ class Result(models.Model):
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     resent_count = models.SmallIntegerField(default=0, db_default=0)
+    # For whom alone it is (0 for all): `lifecycle.Target`, and the id of that host, account or team.
+    target_kind = models.SmallIntegerField(default=0, db_default=0)
+    target_id = models.BigIntegerField(default=0, db_default=0)
+    reliable_until = models.DateTimeField(null=True, blank=True)
+    runtime_outlier = models.BooleanField(default=False, db_default=False)
+    fraction_done = models.FloatField(default=0, db_default=0)
 
     exit_status = models.IntegerField(default=0, db_default=0)
     cpu_time = models.FloatField(default=0, db_default=0)
@@ -388,6 +413,8 @@ class Result(models.Model):
         indexes = [
             models.Index(
                 F("app"),
+                F("target_kind"),
+                F("target_id"),
                 F("priority").desc(),
                 F("id"),
                 condition=Q(server_state=ServerState.UNSENT),

@@ -111,7 +111,7 @@ def keep(
         | {
             "host_id": caller.host_id,
             "rpc_seqno": 0 if caller.assigned else rpc_seqno,
-            "last_refusals": sql.json_array([refusals])[0],
+            "last_decisions": sql.json_array([refusals])[0],
             "now": now,
         },
     )

@@ -27,5 +27,5 @@ SET
     on_frac = %(on_frac)s::double precision,
     active_frac = %(active_frac)s::double precision,
     gpu_active_frac = %(gpu_active_frac)s::double precision,
-    last_refusals = %(last_refusals)s::jsonb
+    last_decisions = %(last_decisions)s::jsonb
 WHERE id = %(host_id)s::bigint

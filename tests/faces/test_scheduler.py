@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused_in_boincs_words(
     reply = client.ask(cpu_req_secs=1)
     assert reply.results == ()
     assert any(sentence in text for text in texts(reply)), texts(reply)
-    assert sum(Host.objects.get().last_refusals.values()) == 1
+    assert sum(Host.objects.get().last_decisions.values()) == 1
 
 
 def test_a_full_queue_is_not_given_what_it_cannot_finish_in_time() -> None:

@@ -1,0 +1,135 @@
+"""The tables of what hosts and the server tell each other beside results."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class TrickleUp(models.Model):
+    """A message of a running result; a client repeats it until it is acknowledged."""
+
+    result_id = models.BigIntegerField()
+    host = models.ForeignKey("scheduler.Host", models.CASCADE, related_name="+")
+    app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
+    variety = models.CharField(max_length=254, blank=True, default="")
+    text = models.TextField(blank=True, default="")
+    said_at = models.DateTimeField()
+    received_at = models.DateTimeField()
+    handled_at = models.DateTimeField(null=True, blank=True)
+    handle_after = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        """A repeat is the same result, variety and time of the client's clock."""
+
+        db_table = "trickle_up"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["result_id", "variety", "said_at"], name="trickle_up_is_kept_once"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["id"], condition=models.Q(handled_at__isnull=True), name="claim_trickles"
+            ),
+        ]
+        verbose_name_plural = "trickles up"
+
+    def __str__(self) -> str:
+        """Show variety and result."""
+        return f"{self.variety or 'trickle'} of result {self.result_id}"
+
+
+class TrickleDown(models.Model):
+    """A message for a running result, sent with the next reply to its host."""
+
+    host = models.ForeignKey("scheduler.Host", models.CASCADE, related_name="+", db_index=False)
+    result_id = models.BigIntegerField()
+    result_name = models.CharField(max_length=220)
+    text = models.TextField()
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        """Those that wait are found by host."""
+
+        db_table = "trickle_down"
+        indexes = [
+            models.Index(
+                fields=["host", "id"],
+                condition=models.Q(sent_at__isnull=True),
+                name="read_trickles_down",
+            ),
+        ]
+        verbose_name_plural = "trickles down"
+
+    def __str__(self) -> str:
+        """Show the result."""
+        return f"for {self.result_name}"
+
+
+class UsageSample(models.Model):
+    """What a running result said of itself: append-only; seconds, bytes, a fraction of 1."""
+
+    result_id = models.BigIntegerField()
+    at = models.DateTimeField()
+    fraction_done = models.FloatField(null=True, blank=True)
+    cpu_time = models.FloatField(null=True, blank=True)
+    elapsed_time = models.FloatField(null=True, blank=True)
+    memory_bytes = models.FloatField(null=True, blank=True)
+    gpu_usage = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        """Read by result."""
+
+        db_table = "usage_sample"
+        indexes = [models.Index(fields=["result_id", "at"], name="usage_of_result")]
+
+    def __str__(self) -> str:
+        """Show the result."""
+        return f"usage of result {self.result_id}"
+
+
+class FileRequest(models.Model):
+    """A file to be put on a host, fetched from it, or deleted there (sticky files)."""
+
+    class Kind(models.IntegerChoices):
+        """What is asked of the host."""
+
+        PUT = 1
+        GET = 2
+        DELETE = 3
+
+    class State(models.IntegerChoices):
+        """How far it has come."""
+
+        WAITING = 0
+        SENT = 1
+        DONE = 2
+        FAILED = 3
+
+    host = models.ForeignKey("scheduler.Host", models.CASCADE, related_name="file_requests")
+    kind = models.SmallIntegerField(choices=Kind.choices)
+    state = models.SmallIntegerField(choices=State.choices, default=State.WAITING)
+    file_name = models.CharField(max_length=250)
+    file = models.ForeignKey(
+        "scheduler.File", models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True, blank=True)
+    done_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        """Those that are open are found by host."""
+
+        db_table = "file_request"
+        indexes = [
+            models.Index(
+                fields=["host", "id"],
+                condition=models.Q(state__lt=2),
+                name="read_file_requests",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show what is asked."""
+        return f"{self.get_kind_display()} {self.file_name}"
