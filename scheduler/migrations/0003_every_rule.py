@@ -89,6 +89,7 @@ class Migration(migrations.Migration):
                 ('stage', models.SmallIntegerField(choices=[(1, 'Validate'), (2, 'Assimilate'), (3, 'Trickle'), (4, 'Generate')])),
                 ('subject_id', models.BigIntegerField()),
                 ('failures', models.IntegerField(default=0)),
+                ('transients', models.IntegerField(default=0)),
                 ('error', models.TextField()),
                 ('failed_at', models.DateTimeField()),
                 ('parked_at', models.DateTimeField(blank=True, null=True)),

@@ -38,7 +38,8 @@ class ScienceFailure(models.Model):
     """How often science code failed on one subject, and since when it is parked, if it is.
 
     `subject_id` is a workunit's id (VALIDATE, ASSIMILATE), a trickle's (TRICKLE) or an app's
-    (GENERATE).  Dropped as soon as the subject succeeds.
+    (GENERATE).  `transients` counts the failures that the science itself called passing.  Dropped as
+    soon as the subject succeeds.
     """
 
     class Stage(models.IntegerChoices):
@@ -53,6 +54,7 @@ class ScienceFailure(models.Model):
     subject_id = models.BigIntegerField()
     app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+")
     failures = models.IntegerField(default=0)
+    transients = models.IntegerField(default=0)
     error = models.TextField()
     failed_at = models.DateTimeField()
     parked_at = models.DateTimeField(null=True, blank=True)
