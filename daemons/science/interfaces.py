@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     Written = Path
 
 
+class TransientScienceError(Exception):
+    """Raised by science code for what may heal: a full disk, a service that is away.
+
+    The work is put off and tried again; nothing is invalidated, and nobody is blamed.
+    """
+
+
 class Validator(Protocol[E]):
     """Says whether two results of a workunit agree.
 

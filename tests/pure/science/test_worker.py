@@ -1,0 +1,174 @@
+"""Science code may hang, crash, raise and print; its daemon goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from daemons.science import worker
+from daemons.science.interfaces import TransientScienceError
+
+SECOND = timedelta(seconds=1)
+LONG = timedelta(seconds=30)
+HERE = "tests.pure.science.odd_science"
+
+
+def call(function, *args, time_limit=LONG):
+    return worker.call(f"{HERE}:{function}", *args, time_limit=time_limit)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_worker_is_left():
+    yield
+    worker.stop()
+
+
+def test_a_call_returns_what_the_science_returns():
+    assert call("double", {"a": [1, 2.5]}) == [{"a": [1, 2.5]}, {"a": [1, 2.5]}]
+
+
+def test_one_process_serves_many_calls_and_is_not_ours():
+    first, second = call("process"), call("process")
+    assert first == second
+    assert first[0] != os.getpid()
+
+
+def test_it_leads_a_session_of_its_own():
+    pid, session, group = call("process")
+    assert pid == session == group
+
+
+def test_it_is_replaced_after_so_many_calls(monkeypatch):
+    monkeypatch.setattr(worker, "MAX_CALLS", 2)
+    worker.stop()
+    pids = [call("process")[0] for _ in range(3)]
+    assert pids[0] == pids[1] != pids[2]
+
+
+def test_a_hang_is_killed_and_the_next_call_finds_a_new_worker():
+    before = call("process")
+    with pytest.raises(worker.ScienceTimedOut, match=r"hang did not answer within 0.2 s") as caught:
+        call("hang", time_limit=SECOND / 5)
+    assert "in hang" in caught.value.traceback
+    assert call("process") != before
+    assert not Path(f"/proc/{before[0]}").exists()
+
+
+def test_what_a_hanging_call_started_is_killed_with_it(tmp_path):
+    with pytest.raises(worker.ScienceTimedOut):
+        call("start_program_and_hang", str(tmp_path / "pid"), time_limit=2 * SECOND)
+    child = int((tmp_path / "pid").read_text())
+    assert not is_running(child)
+
+
+def test_a_hang_that_ignores_signals_is_killed_as_well():
+    with pytest.raises(worker.ScienceTimedOut):
+        call("hang_deaf", time_limit=SECOND / 5)
+    assert call("double", 1) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("function", "how"),
+    [("leave", "exit status 7"), ("segfault", "SIGSEGV"), ("leave_in_silence", "exit status 0")],
+)
+def test_a_crash_says_how_it_ended_and_the_next_call_goes_on(function, how):
+    with pytest.raises(worker.ScienceCrashed, match=f"crashed its process: {how}"):
+        call(function)
+    assert call("double", 1) == [1, 1]
+
+
+def test_a_segfault_leaves_behind_where_it_was():
+    with pytest.raises(worker.ScienceCrashed) as caught:
+        call("segfault")
+    assert "in segfault" in caught.value.traceback
+
+
+def test_a_crash_is_noticed_although_a_child_holds_the_channel():
+    with pytest.raises(worker.ScienceCrashed, match="exit status 3"):
+        call("fork_and_leave")
+
+
+def test_a_worker_that_died_between_calls_is_nobodys_fault():
+    pid = call("process")[0]
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert call("double", 1) == [1, 1]
+
+
+def test_an_exception_comes_back_with_its_traceback():
+    with pytest.raises(worker.ScienceRaised, match="ValueError: nothing in it") as caught:
+        call("complain", "nothing in it")
+    assert "in complain" in caught.value.traceback
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        (f"{HERE}:leave_politely", "SystemExit: 5"),
+        (f"{HERE}:nothing_of_this_name", "has no attribute 'nothing_of_this_name'"),
+        ("no.such.module:f", "No module named"),
+        (f"{HERE}:answer_with_a_function", "pickle"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_said_and_the_worker_stays(target, sentence):
+    before = call("process")
+    with pytest.raises(worker.ScienceRaised, match=sentence):
+        worker.call(target, time_limit=LONG)
+    assert call("process") == before
+
+
+def test_a_transient_error_passes_through_as_such():
+    with pytest.raises(TransientScienceError, match="the disk is full"):
+        call("wait_for_better_times")
+
+
+def test_what_the_science_prints_does_not_reach_the_channel(capfd):
+    worker.stop()
+    assert call("chatter") == "done"
+    assert call("double", 1) == [1, 1]
+    worker.stop()
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "printed by hand" in printed.err
+    assert "complained by hand" in printed.err
+
+
+def test_large_arguments_and_answers_cross():
+    data = os.urandom(5_000_000)
+    assert call("double", data) == [data, data]
+
+
+def test_no_django_unless_the_science_wants_it():
+    worker.stop()
+    assert call("modules", "django") == []
+
+
+def test_it_ends_with_its_daemon(tmp_path):
+    note = tmp_path / "pid"
+    program = (
+        "from datetime import timedelta; from daemons.science import worker\n"
+        f"worker.call('{HERE}:note_and_hang', {str(note)!r}, time_limit=timedelta(minutes=5))"
+    )
+    daemon = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd())
+    while not (note.exists() and note.read_text()):
+        assert daemon.poll() is None
+    daemon.kill()
+    daemon.wait()
+    pid = int(note.read_text())
+    while is_running(pid):
+        assert daemon.returncode == -signal.SIGKILL
+    assert not is_running(pid)
+
+
+def is_running(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
