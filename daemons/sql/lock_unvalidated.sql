@@ -4,6 +4,7 @@ SELECT
     w.name,
     w.app_id,
     w.min_quorum,
+    w.target_nresults,
     w.canonical_result_id,
     w.canonical_credit,
     w.error_mask,
@@ -11,6 +12,7 @@ SELECT
     w.rsc_fpops_est,
     w.rsc_fpops_bound,
     app.validator,
+    app.target_nresults AS app_target_nresults,
     app.credit_rule,
     app.credit_per_workunit
 FROM workunit AS w

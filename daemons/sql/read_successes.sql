@@ -9,6 +9,8 @@ SELECT
     r.elapsed_time,
     r.cpu_time,
     r.flops_estimate,
+    r.runtime_outlier,
+    r.granted_credit,
     coalesce(extract(EPOCH FROM r.received_at - r.sent_at), 0)::double precision AS turnaround,
     coalesce(extract(EPOCH FROM %(now)s::timestamptz - r.sent_at), 0)::double precision AS age,
     brought.positions,

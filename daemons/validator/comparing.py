@@ -32,6 +32,7 @@ class Asking:
     name: str
     app_id: int
     min_quorum: int
+    target_nresults: int
     canonical_result_id: int | None
     canonical_credit: Decimal
     error_mask: int
@@ -39,6 +40,7 @@ class Asking:
     rsc_fpops_est: float
     rsc_fpops_bound: float
     validator: str
+    app_target_nresults: int
     credit_rule: str
     credit_per_workunit: Decimal
 
@@ -59,6 +61,8 @@ class Success:
     elapsed_time: float
     cpu_time: float
     flops_estimate: float
+    runtime_outlier: bool
+    granted_credit: Decimal
     turnaround: float
     age: float
     positions: list[int] | None

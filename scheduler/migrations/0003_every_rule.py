@@ -158,6 +158,31 @@ class Migration(migrations.Migration):
             model_name='host',
             name='last_refusals',
         ),
+        migrations.CreateModel(
+            name='AccountAppCredit',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('total', models.DecimalField(decimal_places=6, default=0, max_digits=20)),
+                ('expavg', models.FloatField(default=0)),
+                ('expavg_at', models.DateTimeField(blank=True, null=True)),
+                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='app_credits', to=settings.AUTH_USER_MODEL)),
+                ('app', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='scheduler.app')),
+            ],
+            options={
+                'db_table': 'account_app_credit',
+                'constraints': [models.UniqueConstraint(fields=('account', 'app'), name='account_app_credit_is_one_per_pair')],
+            },
+        ),
+        migrations.AddField(
+            model_name='account',
+            name='share_statistics',
+            field=models.BooleanField(db_default=True, default=True),
+        ),
+        migrations.AddField(
+            model_name='account',
+            name='show_hosts',
+            field=models.BooleanField(db_default=True, default=True),
+        ),
         migrations.AddField(
             model_name='account',
             name='logical_start_at',

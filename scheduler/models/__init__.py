@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.models.files import File
 from scheduler.models.hosts import Host, HostAppVersion
-from scheduler.models.ledger import CreditEntry, LedgerEntry
+from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
 from scheduler.models.messages import FileRequest, TrickleDown, TrickleUp, UsageSample
 from scheduler.models.people import Account, AccountKey, Team
 from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
@@ -20,6 +20,7 @@ from scheduler.models.work import (
 
 __all__ = [
     "Account",
+    "AccountAppCredit",
     "AccountKey",
     "App",
     "AppVersion",

@@ -70,3 +70,29 @@ class CreditEntry(models.Model):
     def __str__(self) -> str:
         """Show result and amount."""
         return f"result {self.result_id}: {self.amount}"
+
+
+class AccountAppCredit(models.Model):
+    """What an account was granted for one app: a sum of credit entries, and its recent average."""
+
+    account = models.ForeignKey(
+        "scheduler.Account", models.CASCADE, related_name="app_credits", db_index=False
+    )
+    app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
+    total = models.DecimalField(max_digits=20, decimal_places=6, default=0)
+    expavg = models.FloatField(default=0)
+    expavg_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        """One row per pair."""
+
+        db_table = "account_app_credit"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "app"], name="account_app_credit_is_one_per_pair"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the pair and the sum."""
+        return f"account {self.account_id}, app {self.app_id}: {self.total}"

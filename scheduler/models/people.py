@@ -72,6 +72,9 @@ class Account(AbstractBaseUser, PermissionsMixin):
     total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
+    # Whether statistics sites may be told of the account, and whose its hosts are.
+    share_statistics = models.BooleanField(default=True, db_default=True)
+    show_hosts = models.BooleanField(default=True, db_default=True)
     # The linear-bounded model: what a submitter is entitled to, and how far his work has gone.
     submit_share = models.FloatField(default=1)
     logical_start_at = models.DateTimeField(null=True, blank=True)
