@@ -13,6 +13,9 @@ SELECT
     w.rsc_fpops_bound,
     app.validator,
     app.target_nresults AS app_target_nresults,
+    app.daily_quota,
+    app.min_avg_pfc,
+    app.host_scale_check,
     app.credit_rule,
     app.credit_per_workunit
 FROM workunit AS w

@@ -41,6 +41,9 @@ class Asking:
     rsc_fpops_bound: float
     validator: str
     app_target_nresults: int
+    daily_quota: int | None
+    min_avg_pfc: float
+    host_scale_check: bool
     credit_rule: str
     credit_per_workunit: Decimal
 

@@ -24,9 +24,9 @@ HALF_LIFE_SECONDS = 7 * 86_400
 DAY_SECONDS = 86_400
 #: More than this for one result is no computation (PROTOCOL 9.6): it is cut.
 MAX_GRANTED = 7.3e7
-_CENT = Decimal("0.000001")
+#: What an amount is rounded to.
+CENT = Decimal("0.000001")
 _MOMENT_DAYS = 1e-6
-_SAMPLES_OF_A_MEAN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,18 @@ def amount(
     fixed: Decimal,
     rsc_fpops_bound: float,
 ) -> Decimal:
-    """What each of these valid results is paid under a rule (``fixed``, ``runtime``, ``none``)."""
+    """What each of these valid results is paid under a rule (``fixed``, ``runtime``, ``none``).
+
+    Never below nothing.  The rule ``adaptive`` needs more facts: see `policy.credit_adaptive`.
+    """
     if rule == "fixed":
-        return fixed
+        return max(fixed, Decimal(0))
     if rule != "runtime":
         return Decimal(0)
     # A result too short for the client's clock says nothing of its cost: let the others speak.
     claims = [claim for claim in map(_claim, efforts) if claim > 0]
     cap = min(rsc_fpops_bound * COBBLESTONE, MAX_GRANTED)
-    return Decimal(min(low_average(claims), cap)).quantize(_CENT)
+    return Decimal(min(low_average(claims), cap)).quantize(CENT)
 
 
 def low_average(claims: Iterable[float]) -> float:
@@ -99,14 +102,33 @@ def recent_average(
     return average * weight + granted * per_day
 
 
-def running_average(average: float, samples: float, sample: float) -> tuple[float, float]:
-    """Add a sample to a mean that turns into a slow average after 20; returns (average, samples).
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """How an average learns: a plain mean of the first samples, then slowly.
 
-    A sample is cut at ten times the mean so that one odd host state does not spoil it
-    (BOINC's host averages: threshold 20, weight 0.01, limit 10).
+    A sample is cut at `limit` times the average, so that one odd moment does not spoil it.
+    """
+
+    threshold: int
+    weight: float
+    limit: float = 10.0
+
+
+#: BOINC's averages of an app version on one host, and of an app version on all of them.
+OF_HOST = Habit(threshold=20, weight=0.01)
+OF_VERSION = Habit(threshold=100, weight=0.001)
+
+
+def running_average(
+    average: float, samples: float, sample: float, habit: Habit = OF_HOST
+) -> tuple[float, float]:
+    """Add a sample to an average; returns (average, samples).
+
+    >>> running_average(2.0, 1, 4.0)
+    (3.0, 2)
     """
     if samples > 0 and average > 0:
-        sample = min(sample, 10 * average)
-    if samples < _SAMPLES_OF_A_MEAN:
+        sample = min(sample, habit.limit * average)
+    if samples < habit.threshold:
         return (average * samples + sample) / (samples + 1), samples + 1
-    return average + 0.01 * (sample - average), samples + 1
+    return average + habit.weight * (sample - average), samples + 1
