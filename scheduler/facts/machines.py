@@ -1,0 +1,71 @@
+"""What a judgement may know of a computer's parts, and of a program's use of them [pure]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """The GPUs of one kind in a computer, as the client tells of the best of them.
+
+    `kind` is ``nvidia``, ``amd``, ``intel``, ``apple`` or another name that the client gives.
+    Versions are whole numbers as clients send them: CUDA 12.4 is 12040, compute capability 8.6 is
+    806 and OpenCL 1.2 is 102 (100 * major + minor), an NVIDIA driver 535.183 is 53518; 0 is none
+    or not told.
+    """
+
+    kind: str
+    count: int = 1
+    name: str = ""
+    ram_bytes: float = 0.0
+    peak_flops: float = 0.0
+    driver_version: int = 0
+    cuda_version: int = 0
+    compute_capability: int = 0
+    opencl_version: int = 0
+    opencl_driver: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A computer as plan classes see it.
+
+    `ncpus` and `memory_bytes` are what the project may use of it, `fpops` is operations per second
+    and CPU, `client_version` is 10000 * major + 100 * minor + release.  `virtualbox_version` and
+    `docker_version` are empty where the program is missing; `wsl` says that a Windows computer has
+    a Linux to run programs in.
+    """
+
+    ncpus: int = 1
+    fpops: float = 1e9
+    memory_bytes: float = 64e6
+    p_vendor: str = ""
+    p_model: str = ""
+    p_features: frozenset[str] = frozenset()
+    os_name: str = ""
+    os_version: str = ""
+    client_version: int = 0
+    virtualbox_version: str = ""
+    vm_extensions: bool = False
+    docker_version: str = ""
+    wsl: bool = False
+    gpus: tuple[Gpu, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one result of an app version uses of a computer while it runs.
+
+    `gpu_kind` is empty for a program of the CPU alone, `gpu_ram` is bytes.  `peak_flops` is what
+    the parts could do at best, for credit; `projected_flops` is the speed to reckon with until it
+    has been measured.  `cmdline` is added to the program's own.
+    """
+
+    avg_ncpus: float
+    gpu_kind: str = ""
+    gpu_count: float = 0.0
+    gpu_ram: float = 0.0
+    peak_flops: float
+    projected_flops: float
+    cmdline: str = ""

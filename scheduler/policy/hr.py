@@ -1,0 +1,132 @@
+"""Which computers compute the same bits: homogeneous redundancy [pure].
+
+Results of one workunit can be compared byte for byte only where rounding is the same.  So an app
+may ask that all results of a workunit go to computers of one class: the first one sent commits the
+workunit to its host's class (source: BOINC's homogeneous redundancy).
+
+A class is a number: the operating system's plus the processor's.  Both keep BOINC's values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+#: A workunit of an app of this type may go to any computer.
+NONE: Final = 0
+#: Operating system and family of the processor must be the same.
+FINE: Final = 1
+#: Operating system and architecture must be the same.
+COARSE: Final = 2
+
+#: No class: such a computer gets no work of an app that asks for one.
+UNKNOWN: Final = 0
+
+SYSTEMS: Final[Mapping[str, int]] = MappingProxyType(
+    # Android before Linux: its clients may name both.
+    {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
+)
+
+_INTEL: Final = 2
+_AMD: Final = 3
+_POWER_MAC: Final = 4
+_ARM: Final = 22
+
+# A pattern of the model's name, and its number; the first that is found counts.
+_INTEL_FAMILIES: Final = (
+    (r"xeon", 11),
+    (r"celeron.* m ", 18),
+    (r"celeron.* d ", 17),
+    (r"celeron.*iii", 15),
+    (r"celeron", 12),
+    (r"core", 21),
+    (r"pentium.*iii", 15),
+    (r"pentium.*ii", 14),
+    (r"pentium.* 4 ", 16),
+    (r"pentium.* d ", 17),
+    (r"pentium.* m ", 18),
+    (r"pentium", 13),
+)
+_AMD_FAMILIES: Final = (
+    (r"duron", 6),
+    (r"opteron", 8),
+    (r"sempron", 7),
+    (r"turion", 20),
+    (r"athlon.*xp", 10),
+    (r"athlon.*mp", 19),
+    (r"athlon.*64", 9),
+    (r"athlon", 5),
+    # Younger than BOINC's table, which has them all as AMD; numbers that it does not use.
+    (r"epyc", 23),
+    (r"ryzen", 24),
+)
+# Intel's family and model numbers, where a model has no name.
+_INTEL_NUMBERS: Final = MappingProxyType(
+    {
+        (5, 1): 13,
+        (5, 2): 13,
+        (6, 1): 13,
+        (6, 3): 14,
+        (6, 5): 14,
+        (6, 6): 12,
+        (6, 7): 15,
+        (6, 8): 15,
+        (6, 9): 18,
+        (6, 10): 11,
+        (6, 11): 15,
+        (15, 1): 16,
+        (15, 2): 16,
+    }
+)
+
+
+def hr_class(hr_type: int, *, os_name: str, p_vendor: str, p_model: str) -> int:
+    """The class of a computer by what its client says of it; `UNKNOWN` if it has none.
+
+    Unlike BOINC's, a computer whose processor is not recognised has no coarse class either: two
+    unknown processors need not be alike.
+
+    >>> hr_class(COARSE, os_name="Linux Debian", p_vendor="GenuineIntel", p_model="Core i7")
+    258
+    """
+    if hr_type not in {FINE, COARSE}:
+        return UNKNOWN
+    system = _system(os_name)
+    processor = (_fine if hr_type == FINE else _coarse)(p_vendor, p_model)
+    return system + processor if system and processor else UNKNOWN
+
+
+def _system(os_name: str) -> int:
+    name = os_name.lower()
+    return next((number for word, number in SYSTEMS.items() if word in name), 0)
+
+
+def _architecture(p_vendor: str, p_model: str) -> int:
+    """Who makes the processor; vendors of ARM processors are many, and some leave it out."""
+    vendor = p_vendor.lower()
+    for word, number in (("intel", _INTEL), ("amd", _AMD), ("macintosh", _POWER_MAC)):
+        if word in vendor:
+            return number
+    if "arm" in vendor or re.search(r"\bARM|\b[Aa][Aa]rch64|\bApple M\d", p_model):
+        return _ARM
+    return 0
+
+
+def _coarse(p_vendor: str, p_model: str) -> int:
+    """Intel's and AMD's processors compute alike (BOINC's choice)."""
+    found = _architecture(p_vendor, p_model)
+    return _INTEL if found == _AMD else found
+
+
+def _fine(p_vendor: str, p_model: str) -> int:
+    found = _architecture(p_vendor, p_model)
+    model = f" {p_model.lower()} "
+    families = {_INTEL: _INTEL_FAMILIES, _AMD: _AMD_FAMILIES}.get(found, ())
+    for pattern, number in families:
+        if re.search(pattern, model):
+            return number
+    if found == _INTEL and (numbers := re.search(r"family (\d+) model (\d+)", model)):
+        return _INTEL_NUMBERS.get((int(numbers[1]), int(numbers[2])), _INTEL)
+    return found
