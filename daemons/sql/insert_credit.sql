@@ -1,10 +1,14 @@
--- Grant credit for valid results; what was granted before under the same rule is left out.
-INSERT INTO credit_entry (result_id, rule, account_id, host_id, app_id, amount, granted_at)
+-- Grant credit for valid results, with the team of the moment; what was granted before under the
+-- same rule is left out.
+INSERT INTO credit_entry (
+    result_id, rule, account_id, host_id, team_id, app_id, amount, granted_at
+)
 SELECT
     granted.result_id,
     %(rule)s::text,
     granted.account_id,
     granted.host_id,
+    account.team_id,
     granted.app_id,
     granted.amount,
     %(now)s::timestamptz
@@ -15,5 +19,7 @@ FROM unnest(
     %(app_ids)s::bigint[],
     %(amounts)s::numeric[]
 ) AS granted (result_id, account_id, host_id, app_id, amount)
+INNER JOIN account ON granted.account_id = account.id
+ORDER BY granted.result_id
 ON CONFLICT (result_id, rule) DO NOTHING
-RETURNING result_id
+RETURNING result_id, team_id

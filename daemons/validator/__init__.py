@@ -15,6 +15,7 @@ from daemons.science import bitwise
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.validator.comparing import Asking, Judged, Success, judge
 from daemons.validator.paying import pay_and_learn
+from daemons.validator.worth import appraise
 from scheduler import sql
 from scheduler.lifecycle import (
     Actor,
@@ -91,10 +92,12 @@ def _judge(workunits: Sequence[Asking], *, now: datetime) -> list[Judged]:
         PACKAGE,
     ):
         successes.setdefault(success.workunit_id, []).append(success)
-    return [
-        judge(workunit, successes.get(workunit.id, ()), VALIDATORS[workunit.validator])
-        for workunit in workunits
-    ]
+    return appraise(
+        [
+            judge(workunit, successes.get(workunit.id, ()), VALIDATORS[workunit.validator])
+            for workunit in workunits
+        ]
+    )
 
 
 def _move_results(judged: Sequence[Judged], *, now: datetime) -> None:

@@ -1,7 +1,9 @@
-"""Grants credit for what was judged, and remembers how hosts did.
+"""Grants credit for what was judged: double entry, once each, into sums that are never far off.
 
-Host and account totals are sums of ``credit_entry``: each entry and what it adds are written in the
-same transaction, and an entry that exists already adds nothing.
+An entry debits the app and credits the host, the account and the account's team of that moment.
+Their totals are sums of ``credit_entry``: each entry and what it adds are written in the same
+transaction, and an entry that exists already adds nothing.  Locks are taken in one order, each
+table in ascending ids: hosts, their records, accounts, teams, app versions, apps.
 """
 
 from __future__ import annotations
@@ -12,22 +14,26 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from daemons.validator.learning import Lesson, learn, lessons_of, version_averages
 from scheduler import sql
-from scheduler.policy.credit import recent_average, running_average
+from scheduler.policy.credit import recent_average
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from daemons.validator.comparing import Judged, Success
 
 PACKAGE = "daemons.sql"
 #: The name of the rule under which valid results are paid, once each.
 RULE = "validated"
+#: How much one new turnaround moves a host's average (PROTOCOL 9.4).
+TURNAROUND_WEIGHT = 0.3
+_NEVER: Mapping[str, Any] = {"expavg_credit": 0.0, "expavg_at": None}
 
 
 @dataclass(slots=True)
 class _Purse:
-    """What one host or account gains in this pass."""
+    """What one host, account, team or app gains in this pass."""
 
     granted: Decimal = Decimal(0)
     age: float = 0.0
@@ -37,7 +43,7 @@ class _Purse:
         self.granted += amount
         self.age = max(self.age, age)
 
-    def average(self, row: dict[str, Any], now: datetime) -> float:
+    def average(self, row: Mapping[str, Any], now: datetime) -> float:
         """The owner's recent average with this gain."""
         return recent_average(
             row["expavg_credit"],
@@ -48,45 +54,32 @@ class _Purse:
         )
 
 
-@dataclass(slots=True)
-class _Record:
-    """How one app version did on one host (PROTOCOL 9.4)."""
-
-    n_valid: int = 0
-    consecutive_valid: int = 0
-    et_n: float = 0.0
-    et_avg: float = 0.0
-    turnaround_n: float = 0.0
-    turnaround_avg: float = 0.0
-
-    def add_valid(self, success: Success, fpops: float) -> None:
-        """Learn from a valid result of `fpops` operations."""
-        self.n_valid += 1
-        self.consecutive_valid += 1
-        self.turnaround_avg, self.turnaround_n = running_average(
-            self.turnaround_avg, self.turnaround_n, max(0.0, success.turnaround)
-        )
-        # A run too short for the client's clock would teach that the host is infinitely fast.
-        if success.elapsed_time > 0:
-            self.et_avg, self.et_n = running_average(
-                self.et_avg, self.et_n, success.elapsed_time / fpops
-            )
+def _purses() -> defaultdict[Any, _Purse]:
+    return defaultdict(_Purse)
 
 
 @dataclass(slots=True)
 class _Gains:
-    hosts: dict[int, _Purse] = field(default_factory=lambda: defaultdict(_Purse))
-    accounts: dict[int, _Purse] = field(default_factory=lambda: defaultdict(_Purse))
+    hosts: dict[int, _Purse] = field(default_factory=_purses)
+    accounts: dict[int, _Purse] = field(default_factory=_purses)
+    account_apps: dict[tuple[int, int], _Purse] = field(default_factory=_purses)
+    teams: dict[int, _Purse] = field(default_factory=_purses)
+    apps: dict[int, _Purse] = field(default_factory=_purses)
 
 
 def pay_and_learn(judged: Sequence[Judged], *, now: datetime) -> int:
-    """Write credit, averages and host records in the caller's transaction; how many were paid."""
-    on_hosts = any(s.host_id is not None for one in judged for s in (*one.valid, *one.refused))
-    if not on_hosts:
+    """Write credit, averages and host records in the caller's transaction; how many were paid.
+
+    The workunits and results are locked by the caller.
+    """
+    lessons = lessons_of(judged)
+    if not lessons:
         return 0
     gains, paid = _grant(judged, now=now)
-    _update_hosts(judged, gains, now=now)
+    _update_hosts(lessons, gains, now=now)
     _update_accounts(gains, now=now)
+    _update_teams(gains, now=now)
+    _update_apps(lessons, gains)
     return paid
 
 
@@ -115,29 +108,34 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
         PACKAGE,
     )
     for row in granted:
-        success, _, amount = due[row["result_id"]]
-        if amount and success.host_id is not None and success.account_id is not None:
-            gains.hosts[success.host_id].add(amount, success.age)
-            gains.accounts[success.account_id].add(amount, success.age)
+        success, app_id, amount = due[row["result_id"]]
+        _enter(gains, success, app_id, row["team_id"], amount)
     return gains, len(granted)
 
 
-def _update_hosts(judged: Sequence[Judged], gains: _Gains, *, now: datetime) -> None:
-    valid = [
-        (success, one.workunit.rsc_fpops_est)
-        for one in judged
-        for success in one.valid
-        if success.host_id is not None
-    ]
-    refused = [s for one in judged for s in one.refused if s.host_id is not None]
-    ids = {s.host_id for s, _ in valid} | {s.host_id for s in refused}
-    hosts = sql.fetch("lock_paid_hosts", {"ids": sorted(i for i in ids if i)}, PACKAGE)
-    _learn(valid, refused)
+def _enter(
+    gains: _Gains, success: Success, app_id: int, team_id: int | None, amount: Decimal
+) -> None:
+    host_id, account_id = success.host_id or 0, success.account_id or 0
+    gains.hosts[host_id].add(amount, success.age)
+    gains.accounts[account_id].add(amount, success.age)
+    gains.account_apps[account_id, app_id].add(amount, success.age)
+    gains.apps[app_id].add(amount, success.age)
+    if team_id is not None:
+        gains.teams[team_id].add(amount, success.age)
+
+
+def _update_hosts(lessons: Sequence[Lesson], gains: _Gains, *, now: datetime) -> None:
+    ids = sorted({lesson.success.host_id or 0 for lesson in lessons})
+    hosts = sql.fetch("lock_paid_hosts", {"ids": ids}, PACKAGE)
+    learn(lessons)
     turnarounds = {row["id"]: row["turnaround_seconds"] for row in hosts}
-    for success, _ in valid:
-        before = turnarounds.get(success.host_id or 0, 0)
-        new = max(0.0, success.turnaround)
-        turnarounds[success.host_id or 0] = 0.7 * before + 0.3 * new if before else new
+    for lesson in lessons:
+        if lesson.is_valid:
+            host_id, new = lesson.success.host_id or 0, max(0.0, lesson.success.turnaround)
+            before = turnarounds.get(host_id, 0)
+            weight = TURNAROUND_WEIGHT if before else 1.0
+            turnarounds[host_id] = (1 - weight) * before + weight * new
     is_paid = {row["id"]: row["id"] in gains.hosts for row in hosts}
     sql.execute(
         "pay_hosts",
@@ -164,53 +162,63 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
     if not gains.accounts:
         return
     accounts = sql.fetch("lock_paid_accounts", {"ids": sorted(gains.accounts)}, PACKAGE)
+    pairs = sorted(gains.account_apps)
+    pair_params = {
+        "account_ids": [account for account, _ in pairs],
+        "app_ids": [app for _, app in pairs],
+    }
+    # Only now: whoever pays the same account waits for its lock, and what he wrote is seen here.
+    known = {
+        (row["account_id"], row["app_id"]): row
+        for row in sql.fetch("read_app_credits", pair_params, PACKAGE)
+    }
     sql.execute(
         "pay_accounts",
         {
+            **pair_params,
             "now": now,
             "ids": [row["id"] for row in accounts],
             "granted": [gains.accounts[row["id"]].granted for row in accounts],
             "expavg_credits": [gains.accounts[row["id"]].average(row, now) for row in accounts],
+            "app_granted": [gains.account_apps[pair].granted for pair in pairs],
+            "app_expavg_credits": [
+                gains.account_apps[pair].average(known.get(pair, _NEVER), now) for pair in pairs
+            ],
         },
         PACKAGE,
     )
 
 
-def _learn(valid: Sequence[tuple[Success, float]], refused: Iterable[Success]) -> None:
-    """Bring the records of the locked hosts up to date, oldest result first."""
-    fpops = {success.id: estimate for success, estimate in valid}
-    lessons = sorted(
-        (s for s in (*(one for one, _ in valid), *refused) if s.app_version_id is not None),
-        key=lambda success: success.id,
-    )
-    pairs = sorted({(s.host_id or 0, s.app_version_id or 0) for s in lessons})
-    if not pairs:
+def _update_teams(gains: _Gains, *, now: datetime) -> None:
+    if not gains.teams:
         return
-    params = {
-        "host_ids": [host for host, _ in pairs],
-        "app_version_ids": [version for _, version in pairs],
-    }
-    records = {pair: _Record() for pair in pairs}
-    for row in sql.fetch("read_host_app_versions", params, PACKAGE):
-        pair = (row.pop("host_id"), row.pop("app_version_id"))
-        records[pair] = _Record(**row)
-    for success in lessons:
-        record = records[success.host_id or 0, success.app_version_id or 0]
-        if success.id in fpops:
-            record.add_valid(success, fpops[success.id])
-        else:
-            record.consecutive_valid = 0
-    kept = [records[pair] for pair in pairs]
+    teams = sql.fetch("lock_paid_teams", {"ids": sorted(gains.teams)}, PACKAGE)
     sql.execute(
-        "learn_host_app_versions",
+        "pay_teams",
         {
-            **params,
-            "consecutive_valids": [record.consecutive_valid for record in kept],
-            "n_valids": [record.n_valid for record in kept],
-            "et_ns": [record.et_n for record in kept],
-            "et_avgs": [record.et_avg for record in kept],
-            "turnaround_ns": [record.turnaround_n for record in kept],
-            "turnaround_avgs": [record.turnaround_avg for record in kept],
+            "now": now,
+            "ids": [row["id"] for row in teams],
+            "granted": [gains.teams[row["id"]].granted for row in teams],
+            "expavg_credits": [gains.teams[row["id"]].average(row, now) for row in teams],
+        },
+        PACKAGE,
+    )
+
+
+def _update_apps(lessons: Sequence[Lesson], gains: _Gains) -> None:
+    """Debit the apps; last of all, for every pass wants these few rows."""
+    versions = version_averages(lessons)
+    if not gains.apps and not versions:
+        return
+    apps = sorted(gains.apps)
+    sql.execute(
+        "pay_apps",
+        {
+            "version_ids": list(versions),
+            "pfc_ns": [samples for samples, _ in versions.values()],
+            "pfc_avgs": [average for _, average in versions.values()],
+            "app_ids": apps,
+            "granted": [gains.apps[app].granted for app in apps],
         },
         PACKAGE,
     )

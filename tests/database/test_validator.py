@@ -215,5 +215,5 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
         workunit = rows.a_workunit(app, need_validate=True)
         for host in hosts:
             rows.a_result(workunit, "success", host=host, app_version=version, output=b"a")
-    assert statements_of(lambda: a_pass(validator)) == 14
+    assert statements_of(lambda: a_pass(validator)) == 16
     assert Workunit.objects.filter(canonical_result__isnull=False).count() == count

@@ -1,0 +1,9 @@
+-- Lock the app versions of valid results, in ascending id: what their results usually claim.
+SELECT
+    id,
+    pfc_n,
+    pfc_avg
+FROM app_version
+WHERE id = any(%(ids)s::bigint[])
+ORDER BY id
+FOR NO KEY UPDATE
