@@ -40,9 +40,8 @@ FINAL = {
         ResultState.VALIDATE_ERROR,
         ResultState.CLIENT_DETACHED,
     },
+    # VALID and INVALID are not among them: staff may have what was judged validated anew.
     Axis.VALIDATION: {
-        ValidateState.VALID,
-        ValidateState.INVALID,
         ValidateState.NO_CHECK,
         ValidateState.TOO_LATE,
     },
