@@ -2,37 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+
+from scheduler.facts.machines import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is known of an app version on a host; `turnaround_avg` is seconds.
+
+    The defaults are those of a pair that has no row yet.
+    """
+
+    consecutive_valid: int = 0
+    n_valid: int = 0
+    max_results_per_day: int = 0
+    results_today: int = 0
+    quota_day: date | None = None
+    turnaround_n: float = 0.0
+    turnaround_avg: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taste:
+    """What a volunteer wants of a project: its preferences there, and keywords.
+
+    Without `selected_apps` all are wanted; `max_held` is how many results the volunteer wants on
+    this computer at most; `devices_off` are kinds of devices (empty: CPUs) not to be used.
+    """
+
+    likes: frozenset[int] = frozenset()
+    dislikes: frozenset[int] = frozenset()
+    selected_apps: frozenset[int] = frozenset()
+    allow_other_apps: bool = True
+    allow_beta: bool = False
+    max_held: int | None = None
+    devices_off: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """One host at the moment it asks; sizes in bytes, speeds in operations per second and CPU.
 
-    `held` counts the results it has in progress, by app.
+    `held` counts the results it has in progress, by app and app version.  `hr_classes` holds its
+    class of homogeneous redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` is what its
+    volunteer wants of a project, `near_files` the sticky input files it already has.
     """
 
     id: int
     account_id: int
+    team_id: int | None = None
     ncpus: int = 1
     fpops: float = 1e9
     memory_bytes: float = 64e6
     disk_bytes: float = 0
+    bandwidth: float = 0
     active_fraction: float = 1.0
+    gpu_active_fraction: float = 1.0
     max_in_progress: int | None = None
-    held: Mapping[int, int] = field(default_factory=dict)
-    hr_class: int = 0
+    held: Mapping[tuple[int, int | None], int] = field(default_factory=dict)
+    hr_classes: Mapping[int, int] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
+    taste: Taste = field(default_factory=Taste)
+    near_files: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """How much CPU work a host asks for: device-seconds to fill its queue, idle instances."""
+    """How much work a host asks for one kind of device: seconds to fill its queue, idle instances.
+
+    `device` is empty for CPUs, else a kind of GPU (`facts.machines.Gpu`).
+    """
 
     seconds: float = 0.0
     instances: float = 0.0
     queued_seconds: float = 0.0
+    device: str = ""
 
     @property
     def anything(self) -> bool:
@@ -48,14 +95,39 @@ class AppFacts:
     name: str
     one_result_per: str
     retry_same_account_after: timedelta
+    user_friendly_name: str = ""
     hr_type: int = 0
     homogeneous_app_version: bool = False
     max_in_progress_per_cpu: int | None = None
+    max_in_progress_per_gpu: int | None = None
+    max_in_progress_per_host: int | None = None
+    daily_quota: int | None = None
+    target_nresults: int = 1
+    trusted_after: int = 10
+    reliable_max_turnaround: timedelta | None = None
+    reduced_delay: float = 0.5
+    weight: float = 1.0
+    beta: bool = False
+    locality: bool = False
+    non_cpu_intensive: bool = False
+    fraction_done_exact: bool = False
+    n_size_classes: int = 1
+    size_bounds: Sequence[float] = ()
+
+    @property
+    def title(self) -> str:
+        """The name that volunteers read."""
+        return self.user_friendly_name or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFacts:
-    """An app version that runs on the host, with what is known of its speed there."""
+    """An app version that runs on the host, with what is known of its speed and record there.
+
+    `device` is empty for a version that computes on CPUs only.  `et_*` are seconds per operation
+    estimated, `pfc_*` peak operations per operation estimated.  `unfit` is the sentence why this
+    host cannot run it, by its plan class; empty if it can.
+    """
 
     id: int
     app_id: int
@@ -64,13 +136,28 @@ class VersionFacts:
     plan_class: str = ""
     avg_ncpus: float = 1.0
     deprecated: bool = False
+    beta: bool = False
+    device: str = ""
+    device_count: float = 0.0
+    gpu_ram: float = 0.0
+    peak_flops: float = 0.0
+    projected_flops: float = 0.0
+    cmdline: str = ""
+    unfit: str = ""
     et_n: float = 0.0
     et_avg: float = 0.0
+    pfc_n: float = 0.0
+    pfc_avg: float = 0.0
+    record: Record = field(default_factory=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One unsent result and what must be known of its workunit to judge it."""
+    """One unsent result and what must be known of its workunit to judge it.
+
+    `target_kind` is `lifecycle.Target`; `is_near` says that the host has some of its input files;
+    `reserved` that it is, for now, for reliable hosts only.
+    """
 
     result_id: int
     workunit_id: int
@@ -80,19 +167,32 @@ class Candidate:
     rsc_memory_bound: float
     rsc_disk_bound: float
     delay_bound: timedelta
+    rsc_bandwidth_bound: float = 0.0
     hr_class: int = 0
     app_version_id: int | None = None
     app_version_num: int = 0
+    target_nresults: int = 1
+    target_kind: int = 0
+    size_class: int = -1
+    keywords: str = ""
+    is_near: bool = False
+    reserved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A candidate that the host may have: in which version, how fast, how long, how much disk."""
+    """A candidate that the host may have: in which version, how fast, how long, until when.
+
+    `seconds` is how long it is estimated to take; `delay` how long the host has to report it;
+    `replicate` says that this host's answer alone will not do (adaptive replication).
+    """
 
     candidate: Candidate
     version: VersionFacts
     flops: float
     seconds: float
+    delay: timedelta
+    replicate: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +211,7 @@ class HeldResult:
     state: int
     attempt: int
     resent_count: int
+    acknowledged: bool
     sent_at: datetime | None
     report_deadline: datetime | None
     delay_bound: timedelta

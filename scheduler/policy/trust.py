@@ -26,30 +26,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
+
+from scheduler.facts.hosts import Record
 
 #: So many turnarounds must be known until their average says anything (BOINC's MIN_HOST_SAMPLES).
 _MIN_TURNAROUNDS: Final = 10
 #: A reliable version has so many valid results in a row (BOINC's number).
 _RELIABLE_AFTER: Final = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What is known of an app version on a host; `turnaround_avg` is seconds.
-
-    The defaults are those of a pair that has no row yet.
-    """
-
-    consecutive_valid: int = 0
-    n_valid: int = 0
-    max_results_per_day: int = 0
-    results_today: int = 0
-    quota_day: date | None = None
-    turnaround_n: float = 0.0
-    turnaround_avg: float = 0.0
 
 
 def draw(key: str, *numbers: int) -> float:
