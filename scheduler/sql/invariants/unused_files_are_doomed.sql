@@ -7,3 +7,4 @@ WHERE
     file.doomed_at IS NULL
     AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
     AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)
+    AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)

@@ -1,0 +1,46 @@
+-- Keeps what a host's results said: once each, repeats or not; what names no result of the host is
+-- only counted.
+WITH said AS (
+    SELECT *
+    FROM unnest(
+        %(result_names)s::text[],
+        %(varieties)s::text[],
+        %(said_ats)s::timestamptz[],
+        %(texts)s::text[]
+    ) AS u (result_name, variety, said_at, text)
+),
+
+known AS (
+    SELECT
+        r.id,
+        r.app_id,
+        r.name
+    FROM result AS r
+    WHERE
+        r.name = any(%(result_names)s::text[])
+        AND r.host_id = %(host_id)s::bigint
+),
+
+kept AS (
+    INSERT INTO trickle_up (result_id, host_id, app_id, variety, text, said_at, received_at)
+    SELECT
+        known.id,
+        %(host_id)s::bigint,
+        known.app_id,
+        said.variety,
+        said.text,
+        said.said_at,
+        %(now)s::timestamptz
+    FROM said
+    INNER JOIN known ON said.result_name = known.name
+    ON CONFLICT (result_id, variety, said_at) DO NOTHING
+    RETURNING id
+)
+
+SELECT
+    (SELECT count(*) FROM kept) AS kept,
+    (
+        SELECT count(*)
+        FROM said
+        WHERE said.result_name <> ALL(ARRAY(SELECT name FROM known))
+    ) AS unknown

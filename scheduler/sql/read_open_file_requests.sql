@@ -1,0 +1,18 @@
+-- Reads what is asked of a host and its files, and not done; locked against a second reader.
+SELECT
+    q.id,
+    q.kind,
+    q.file_name,
+    q.file_id,
+    q.created_at,
+    q.sent_at,
+    f.nbytes,
+    f.md5
+FROM file_request AS q
+LEFT JOIN file AS f ON q.file_id = f.id
+WHERE
+    q.host_id = %(host_id)s::bigint
+    AND q.state < 2
+ORDER BY q.id
+LIMIT %(limit)s::bigint
+FOR NO KEY UPDATE OF q SKIP LOCKED

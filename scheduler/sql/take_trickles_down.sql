@@ -1,0 +1,18 @@
+-- Takes what waits for a host's results and marks it as sent: there is no acknowledgement of it.
+UPDATE trickle_down
+SET sent_at = %(now)s::timestamptz
+WHERE
+    host_id = %(host_id)s::bigint
+    AND id = any(ARRAY(
+        SELECT waiting.id
+        FROM trickle_down AS waiting
+        WHERE waiting.host_id = %(host_id)s::bigint AND waiting.sent_at IS NULL
+        ORDER BY waiting.id
+        LIMIT %(limit)s::bigint
+        FOR UPDATE SKIP LOCKED
+    ))
+RETURNING
+    id,
+    result_name,
+    created_at,
+    text

@@ -1,0 +1,154 @@
+"""What running results say is kept once; what they shall hear is sent once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.facts.messages import TrickleSaid
+from scheduler.models import TrickleDown, TrickleUp
+from scheduler.operations import trickles
+from tests.conftest import NOON
+from tests.database.passes import statements_of
+from tests.rows import a_host, a_result, a_workunit
+
+pytestmark = pytest.mark.django_db
+
+
+def said(result, text="<fraction_done>0.5</fraction_done>", *, variety="progress", minute=0):
+    return TrickleSaid(
+        result_name=getattr(result, "name", result),
+        said_at=NOON + timedelta(minutes=minute),
+        variety=variety,
+        text=text,
+    )
+
+
+@pytest.fixture
+def running():
+    return a_result(a_workunit(), "sent")
+
+
+def keep(result, *given):
+    return trickles.keep(given, host_id=result.host_id, now=NOON)
+
+
+# Up
+
+
+def test_a_trickle_is_kept_with_its_result_host_and_app(running):
+    assert keep(running, said(running)) == 1
+    (kept,) = TrickleUp.objects.all()
+    assert (kept.result_id, kept.host_id, kept.app_id) == (
+        running.pk,
+        running.host_id,
+        running.app_id,
+    )
+    assert (kept.variety, kept.received_at, kept.handled_at) == ("progress", NOON, None)
+
+
+def test_a_repeat_is_kept_once_in_one_request_and_in_the_next(running):
+    assert keep(running, said(running), said(running)) == 1
+    assert keep(running, said(running), said(running, minute=1)) == 1
+    assert TrickleUp.objects.count() == 2
+
+
+def test_the_result_of_another_host_is_not_spoken_for(running, caplog):
+    other = a_result(a_workunit(), "sent")
+    assert keep(running, said(other), said("nobody_0")) == 0
+    assert not TrickleUp.objects.exists()
+    (line,) = caplog.records
+    assert (line.message, line.unknown) == ("trickles dropped", 2)
+
+
+def test_a_result_that_is_over_may_have_the_last_word(running):
+    over = a_result(running.workunit, "success")
+    assert trickles.keep([said(over)], host_id=over.host_id, now=NOON) == 1
+
+
+def test_a_text_that_is_too_long_is_dropped_and_the_others_are_kept(running, caplog):
+    long = "x" * (trickles.MOST_BYTES + 1)
+    assert keep(running, said(running, long), said(running, minute=1)) == 1
+    assert caplog.records[0].too_long == 1
+
+
+def test_a_flood_is_cut(running, caplog, monkeypatch):
+    monkeypatch.setattr(trickles, "MOST_PER_RPC", 3)
+    assert keep(running, *(said(running, minute=number) for number in range(5))) == 3
+    assert caplog.records[0].too_many == 2
+
+
+def test_what_postgresql_cannot_keep_is_made_plain(running):
+    assert keep(running, said(running, "a\0b\ud800", variety="v" * 300)) == 1
+    (kept,) = TrickleUp.objects.all()
+    assert kept.text == "ab?"
+    assert len(kept.variety) == 254
+
+
+def test_keeping_costs_one_statement_and_nothing_costs_none(running):
+    many = [said(running, minute=number) for number in range(200)]
+    assert statements_of(lambda: keep(running, *many)) == 1
+    assert statements_of(lambda: keep(running)) == 0
+
+
+# Down
+
+
+def test_what_waits_is_sent_once_and_oldest_first(running):
+    for text in ("one", "two"):
+        trickles.send_down(running.name, text, now=NOON)
+    sent = trickles.pending_down(running.host_id, now=NOON)
+    assert [(one.result_name, one.text) for one in sent] == [
+        (running.name, "one"),
+        (running.name, "two"),
+    ]
+    assert trickles.pending_down(running.host_id, now=NOON) == []
+    assert set(TrickleDown.objects.values_list("sent_at", flat=True)) == {NOON}
+
+
+def test_two_messages_of_one_second_get_two_times(running):
+    for text in ("one", "two"):
+        trickles.send_down(running.name, text, now=NOON)
+    first, second = trickles.pending_down(running.host_id, now=NOON)
+    assert second.time == first.time + 1 == int(NOON.timestamp()) + 1
+
+
+def test_only_the_host_that_computes_is_told(running):
+    trickles.send_down(running.name, "hello", now=NOON)
+    assert trickles.pending_down(a_host().pk, now=NOON) == []
+
+
+def test_taking_costs_one_statement(running):
+    for number in range(50):
+        trickles.send_down(running.name, f"line {number}", now=NOON)
+    assert statements_of(lambda: trickles.pending_down(running.host_id, now=NOON)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "empty"),
+        ("x" * 256, "Line 1 has more than 255 bytes"),
+        ("ok\n" + "\N{GREEK SMALL LETTER PI}" * 128, "Line 2 has more than 255 bytes"),
+        ("a\x07b", "control character"),
+        ("<a></trickle_down>", "holds </trickle_down>"),
+        ("line\n" * 20_000, "more than 65536 bytes"),
+    ],
+)
+def test_a_text_that_a_client_cannot_read_is_refused(running, text, fault):
+    with pytest.raises(trickles.CannotSend, match=fault):
+        trickles.send_down(running.name, text, now=NOON)
+    assert not TrickleDown.objects.exists()
+
+
+def test_a_line_of_255_bytes_is_not_too_long(running):
+    assert trickles.send_down(running.name, "x" * 255 + "\nend", now=NOON).text.endswith("end")
+
+
+def test_only_a_result_in_progress_can_hear(running):
+    over = a_result(running.workunit, "success")
+    with pytest.raises(trickles.CannotSend, match="is over"):
+        trickles.send_down(over.name, "hello", now=NOON)
+    with pytest.raises(trickles.CannotSend, match="no result 'nobody_0'"):
+        trickles.send_down("nobody_0", "hello", now=NOON)

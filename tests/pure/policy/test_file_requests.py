@@ -1,0 +1,49 @@
+"""What has become of a file that a host was asked to fetch, send or delete."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.policy.file_requests import Asked, Fate, Kind, judge
+from tests.conftest import NOON
+
+NEVER, NOW_, LONG_AGO = None, NOON - timedelta(minutes=1), NOON - timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "present", "arrived", "sent_at", "fate"),
+    [
+        # A file is put once the host lists it.
+        (Kind.PUT, False, False, NEVER, Fate.ASK),
+        (Kind.PUT, False, False, NOW_, Fate.WAIT),
+        (Kind.PUT, False, False, LONG_AGO, Fate.ASK),
+        (Kind.PUT, True, False, NOW_, Fate.DONE),
+        (Kind.PUT, True, False, NEVER, Fate.DONE),
+        # It is gone once the host lists it no more.
+        (Kind.DELETE, True, False, NEVER, Fate.ASK),
+        (Kind.DELETE, True, False, NOW_, Fate.WAIT),
+        (Kind.DELETE, True, False, LONG_AGO, Fate.ASK),
+        (Kind.DELETE, False, False, NOW_, Fate.DONE),
+        # It is fetched once it is here, and never by a host that has none.
+        (Kind.GET, True, False, NEVER, Fate.ASK),
+        (Kind.GET, True, False, NOW_, Fate.WAIT),
+        (Kind.GET, True, False, LONG_AGO, Fate.ASK),
+        (Kind.GET, True, True, NOW_, Fate.DONE),
+        (Kind.GET, False, True, NOW_, Fate.DONE),
+        (Kind.GET, False, False, NOW_, Fate.FAILED),
+    ],
+)
+def test_a_request_comes_to_this(kind, present, arrived, sent_at, fate):
+    asked = Asked(kind=kind, file_name="f", created_at=LONG_AGO, sent_at=sent_at)
+    found = judge(
+        asked, present={"f"} if present else set(), arrived={"f"} if arrived else {}, now=NOON
+    )
+    assert found is fate
+
+
+def test_what_takes_a_month_is_given_up():
+    asked = Asked(kind=Kind.PUT, file_name="f", created_at=NOON - timedelta(days=30))
+    assert judge(asked, present=(), arrived=(), now=NOON) is Fate.FAILED
+    assert judge(asked, present=(), arrived=(), now=NOON - timedelta(seconds=1)) is Fate.ASK
