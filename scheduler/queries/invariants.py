@@ -39,6 +39,9 @@ STATEMENTS = (
     "inputs_kept_until_over",
     "host_credit_is_its_sum",
     "account_credit_is_its_sum",
+    "account_app_credit_is_its_sum",
+    "team_credit_is_its_sum",
+    "app_credit_is_its_sum",
     "granted_credit_is_entered",
     "doomed_files_are_unused",
     "unused_files_are_doomed",
@@ -127,7 +130,7 @@ def _forgotten_workunits(now: datetime) -> list[Violation]:
 def _all_facts() -> Iterator[WorkunitFacts]:
     last = 0
     while True:
-        with _one_snapshot():
+        with one_snapshot():
             workunits = list(
                 Workunit.objects.filter(pk__gt=last)
                 .order_by("pk")
@@ -146,7 +149,7 @@ def _all_facts() -> Iterator[WorkunitFacts]:
 
 
 @contextmanager
-def _one_snapshot() -> Iterator[None]:
+def one_snapshot() -> Iterator[None]:
     """A transaction whose statements all see one moment, unless it is part of another already."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
