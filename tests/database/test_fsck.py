@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from daemons import transitioner
 from scheduler import storage
-from scheduler.models import CreditEntry, File, LedgerEntry
+from scheduler.models import AccountAppCredit, CreditEntry, File, LedgerEntry, Team
 from scheduler.queries.invariants import invariants
 from scheduler.sql import guard
 from tests import rows
@@ -112,9 +112,15 @@ def test_credit_that_is_not_in_the_books_is_found(workunit):
     host = rows.a_host()
     rows.update(host, total_credit=5)
     rows.update(host.account, total_credit=6)
+    team = Team.objects.create(name="t", total_credit=7, created_at=NOON)
+    rows.update(workunit.app, total_credit=8)
+    AccountAppCredit.objects.create(account=host.account, app=workunit.app, total=9)
     assert broken() == {
         "host_credit_is_its_sum": [f"host {host.pk}"],
         "account_credit_is_its_sum": [f"account {host.account_id}"],
+        "account_app_credit_is_its_sum": [f"account {host.account_id}, app {workunit.app_id}"],
+        "team_credit_is_its_sum": [f"team {team.pk}"],
+        "app_credit_is_its_sum": [f"app {workunit.app_id}"],
     }
 
 
@@ -131,6 +137,9 @@ def test_credit_of_results_that_are_purged_still_counts(workunit):
     )
     rows.update(host, total_credit=5)
     rows.update(host.account, total_credit=5)
+    rows.update(workunit.app, total_credit=5)
+    assert set(broken()) == {"account_app_credit_is_its_sum"}
+    AccountAppCredit.objects.create(account=host.account, app=workunit.app, total=5)
     assert broken() == {}
 
 

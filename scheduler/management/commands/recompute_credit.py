@@ -1,0 +1,122 @@
+"""Compares every sum of credit with its entries, and sets right what differs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from scheduler.management.conversation import plural
+from scheduler.operations.recompute_credit import (
+    Difference,
+    Scope,
+    UnknownApp,
+    compare,
+    correct,
+    owners,
+)
+
+#: As many differences are printed; JSON has them all.
+SHOWN = 50
+
+
+class Command(BaseCommand):
+    """Compare, show, and correct only if told to."""
+
+    help = (
+        "Compare the credit of hosts, accounts, teams and apps with the entries it is the sum of. "
+        "Nothing is changed unless --apply is given. Exit status: 0 all agree or were corrected, "
+        "1 with --verify and differences, 2 wrong options."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options."""
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--verify", action="store_true", help="compare only; exit with 1 if anything differs"
+        )
+        what.add_argument(
+            "--apply",
+            "--yes",
+            action="store_true",
+            help="correct what differs, with its recent average",
+        )
+        what.add_argument(
+            "--dry-run", action="store_true", help="show what --apply would change (the default)"
+        )
+        parser.add_argument("--app", metavar="NAME", help="only this app's sums")
+        parser.add_argument(
+            "--averages",
+            action="store_true",
+            help="with --apply: compute all recent averages anew, not only those of wrong sums",
+        )
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Walk over all owners; say what differs."""
+        if options["averages"] and not options["apply"]:
+            msg = "--averages computes anew.\nHint: give --apply as well."
+            raise CommandError(msg, returncode=2)
+        try:
+            scope = Scope.of_app(options["app"]) if options["app"] else Scope()
+        except UnknownApp as error:
+            raise CommandError(str(error)) from error
+        with _progress(owners(scope)) as advance:
+            if options["apply"]:
+                walk = correct(scope, averages=options["averages"], progress=advance)
+            else:
+                walk = compare(scope, progress=advance)
+            found = list(walk)
+        self._say(found, options)
+        if found and options["verify"]:
+            sys.exit(1)
+
+    def _say(self, found: list[Difference], options: dict[str, Any]) -> None:
+        if options["json"]:
+            facts = [
+                {
+                    "kind": one.kind,
+                    "name": one.name,
+                    "kept": str(one.kept),
+                    "entered": str(one.entered),
+                }
+                for one in found
+            ]
+            answer = {"differences": facts, "corrected": bool(options["apply"])}
+            self.stdout.write(json.dumps(answer, indent=2))
+            return
+        for one in found[:SHOWN]:
+            self.stdout.write(f"  {one.name}: total {one.kept}, entries {one.entered}")
+        if len(found) > SHOWN:
+            self.stdout.write(f"  ... and {len(found) - SHOWN} more.")
+        self.stdout.write(_sentence(len(found), options))
+
+
+def _sentence(count: int, options: dict[str, Any]) -> str:
+    if not count:
+        return "Every sum of credit is what its entries add up to."
+    what = plural(count, "sum")
+    if options["apply"]:
+        return f"{what} of credit corrected."
+    verb = "differs" if count == 1 else "differ"
+    hint = "" if options["verify"] else " Nothing was changed; --apply corrects."
+    return f"{what} of credit {verb} from the entries.{hint}"
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error if that is a terminal, else nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _count: None
+        return
+    columns = (TextColumn("recompute_credit"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("owners", total=total)
+        yield lambda count: progress.update(task, advance=count)
