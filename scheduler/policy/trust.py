@@ -49,7 +49,7 @@ def draw(key: str, *numbers: int) -> float:
 
 
 def is_trusted(record: Record, *, trusted_after: int, draw: float) -> bool:
-    """Whether a result needs no second opinion; now and then a trusted host is checked all the same.
+    """Whether a result needs no second opinion; now and then a trusted host is checked too.
 
     Source: BOINC's adaptive replication: `consecutive_valid` is at least `trusted_after`, and a
     spot check, whose chance is one in `consecutive_valid`, was not drawn.

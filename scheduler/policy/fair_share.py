@@ -1,0 +1,76 @@
+"""In which order the apps' work is handed out, so that each has its share [pure].
+
+A new app, or a batch of a million workunits, must not keep others waiting: among results of equal
+priority, the apps are served in proportion to their weights, whatever lengths their queues have.
+
+Theory of operation.  Nothing is remembered between calls, so that any number of web processes may
+hand out work.  The apps lie on a circle, each on an arc as long as its weight.  A lot says where
+the first result is taken; every further one lies a golden section further round, which spreads
+even a few of them as evenly as can be.  An app whose lane is empty leaves the circle to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+_GOLDEN: Final = (5**0.5 - 1) / 2
+
+
+def interleave(
+    lanes: Mapping[int, Sequence[T]],
+    weights: Mapping[int, float],
+    draw: Callable[[int], float],
+    *,
+    priority: Callable[[T], float] | None = None,
+) -> list[T]:
+    """All items of the lanes (by app) in the order in which they should be handed out.
+
+    The order within a lane is kept.  `draw(0)` is this call's lot in [0, 1); `weights` count from
+    1 where one is missing, and an app of weight 0 is served when no other has anything left.  With
+    `priority`, items of a higher one come first whatever the weights; each lane must then be in
+    descending order of it.
+    """
+    if priority is None:
+        return _one_level(lanes, weights, draw(0))
+    levels: dict[float, dict[int, list[T]]] = {}
+    for app, items in lanes.items():
+        for item in items:
+            levels.setdefault(priority(item), {}).setdefault(app, []).append(item)
+    return [
+        item
+        for place, level in enumerate(sorted(levels, reverse=True))
+        for item in _one_level(levels[level], weights, draw(place))
+    ]
+
+
+def _one_level(
+    lanes: Mapping[int, Sequence[T]], weights: Mapping[int, float], lot: float
+) -> list[T]:
+    waiting = {app: list(reversed(items)) for app, items in sorted(lanes.items()) if items}
+    order: list[T] = []
+    while waiting:
+        app = _app_at(lot, {app: max(0.0, weights.get(app, 1.0)) for app in waiting})
+        order.append(waiting[app].pop())
+        if not waiting[app]:
+            del waiting[app]
+        lot = (lot + _GOLDEN) % 1.0
+    return order
+
+
+def _app_at(point: float, weights: Mapping[int, float]) -> int:
+    """The app on whose arc the point of the circle lies; without weights all arcs are equal."""
+    total = sum(weights.values())
+    arcs = weights if total > 0 else dict.fromkeys(weights, 1.0)
+    left = point * (total or len(arcs))
+    last = 0
+    for app, arc in arcs.items():
+        if arc <= 0:
+            continue
+        last = app
+        left -= arc
+        if left < 0:
+            break
+    return last
