@@ -11,7 +11,7 @@ even a few of them as evenly as can be.  An app whose lane is empty leaves the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -20,43 +20,22 @@ _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
 def interleave(
-    lanes: Mapping[int, Sequence[T]],
-    weights: Mapping[int, float],
-    draw: Callable[[int], float],
-    *,
-    priority: Callable[[T], float] | None = None,
+    lanes: Mapping[int, Sequence[T]], weights: Mapping[int, float], draw: float
 ) -> list[T]:
     """All items of the lanes (by app) in the order in which they should be handed out.
 
-    The order within a lane is kept.  `draw(0)` is this call's lot in [0, 1); `weights` count from
-    1 where one is missing, and an app of weight 0 is served when no other has anything left.  With
-    `priority`, items of a higher one come first whatever the weights; each lane must then be in
-    descending order of it.
+    The order within a lane is kept.  `draw` is this call's lot in [0, 1), another one each time.
+    A weight that is missing counts as 1; an app of weight 0 is served when no other has anything
+    left.  Whatever has a higher priority goes before: call this for each priority by itself.
     """
-    if priority is None:
-        return _one_level(lanes, weights, draw(0))
-    levels: dict[float, dict[int, list[T]]] = {}
-    for app, items in lanes.items():
-        for item in items:
-            levels.setdefault(priority(item), {}).setdefault(app, []).append(item)
-    return [
-        item
-        for place, level in enumerate(sorted(levels, reverse=True))
-        for item in _one_level(levels[level], weights, draw(place))
-    ]
-
-
-def _one_level(
-    lanes: Mapping[int, Sequence[T]], weights: Mapping[int, float], lot: float
-) -> list[T]:
     waiting = {app: list(reversed(items)) for app, items in sorted(lanes.items()) if items}
     order: list[T] = []
     while waiting:
-        app = _app_at(lot, {app: max(0.0, weights.get(app, 1.0)) for app in waiting})
+        app = _app_at(draw, {app: max(0.0, weights.get(app, 1.0)) for app in waiting})
         order.append(waiting[app].pop())
         if not waiting[app]:
             del waiting[app]
-        lot = (lot + _GOLDEN) % 1.0
+        draw = (draw + _GOLDEN) % 1.0
     return order
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler.facts.hosts import AppFacts, Candidate, Taste
+from scheduler.facts.hosts import AppFacts, Candidate, HostFacts, Taste
 from scheduler.policy import size_classes
-
-__all__ = ["Taste", "keyword_ids", "score", "why_unwanted"]
 
 _BETA: Final = 1.0
 _NOT_SELECTED: Final = -1.0
@@ -39,7 +37,7 @@ def score(candidate: Candidate, *, app: AppFacts, taste: Taste, speed: float = 0
         + beta_score(app)
         + selection_score(app, taste)
         + locality_score(candidate, app)
-        + size_score(candidate, app, speed)
+        + size_score(candidate, app, size_classes.effective_speed(host.fpops, host.active_fraction))
         + keyword_score(candidate, taste)
     )
 

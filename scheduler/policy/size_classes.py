@@ -12,6 +12,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 
+def effective_speed(fpops: float, active_fraction: float) -> float:
+    """The speed by which hosts are compared: operations per second and CPU, while it is on."""
+    return fpops * active_fraction
+
+
 def size_class(speed: float, bounds: Sequence[float]) -> int:
     """The size class that suits a host; `bounds` ascend, in the same unit as `speed`.
 
