@@ -17,6 +17,7 @@ from scheduler.lifecycle import (
     Actor,
     AssimilateState,
     Axis,
+    ErrorMask,
     FileDeleteState,
     Outcome,
     ReleaseState,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from scheduler.policy.replication import Verdict
+    from scheduler.policy.verdicts import Counts, Verdict
 
 PACKAGE = "daemons.sql"
 
@@ -68,7 +69,12 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> list[WorkunitFacts]:
     for result in sql.fetch_into(
         ResultFacts,
         "read_results_of_workunits",
-        {"workunit_ids": [row["id"] for row in locked], "no_reply": Outcome.NO_REPLY.value},
+        {
+            "workunit_ids": [row["id"] for row in locked],
+            "delayed_ids": [row["id"] for row in locked if row["delete_delay"] is not None],
+            "no_reply": Outcome.NO_REPLY.value,
+            "success": Outcome.SUCCESS.value,
+        },
         PACKAGE,
     ):
         results.setdefault(result.workunit_id, []).append(result)
@@ -91,14 +97,13 @@ def _write_workunits(verdicts: Sequence[Verdict], *, now: datetime) -> None:
                 int(ReleaseState.RELEASED) if v.release else v.workunit.release_state
                 for v in verdicts
             ],
-            "assimilate_states": [
-                int(AssimilateState.READY) if v.assimilate else v.workunit.assimilate_state
-                for v in verdicts
-            ],
+            "assimilate_states": [_assimilate_state(v) for v in verdicts],
             "file_delete_states": [
                 int(FileDeleteState.READY) if v.delete_inputs else v.workunit.file_delete_state
                 for v in verdicts
             ],
+            "reopenings": [v.reopen for v in verdicts],
+            "couldnt_send": int(ErrorMask.COULDNT_SEND),
             "move_workunit_ids": [workunit_id for workunit_id, _ in moves],
             "move_axes": [move.axis.value for _, move in moves],
             "move_sources": [int(move.source) for _, move in moves],
@@ -107,6 +112,13 @@ def _write_workunits(verdicts: Sequence[Verdict], *, now: datetime) -> None:
         },
         PACKAGE,
     )
+
+
+def _assimilate_state(verdict: Verdict) -> int:
+    if verdict.reopen:
+        return int(AssimilateState.INIT)
+    is_ready = verdict.assimilate is not None
+    return int(AssimilateState.READY) if is_ready else verdict.workunit.assimilate_state
 
 
 def _move_results(verdicts: Sequence[Verdict], *, now: datetime) -> None:
@@ -139,7 +151,7 @@ def _move_results(verdicts: Sequence[Verdict], *, now: datetime) -> None:
 
 def _make_replicas(verdicts: Sequence[Verdict], *, now: datetime) -> None:
     born = [
-        (v.workunit, attempt)
+        (v.workunit, attempt, is_retry(v.counts))
         for v in verdicts
         if v.replicas
         for attempt in range(_next_attempt(v), _next_attempt(v) + v.replicas)
@@ -155,14 +167,20 @@ def _make_replicas(verdicts: Sequence[Verdict], *, now: datetime) -> None:
             "unsent": int(replication.BIRTH.target),
             "because": replication.BIRTH.because.value,
             "by": replication.BIRTH.by.value,
-            "workunit_ids": [workunit.id for workunit, _ in born],
-            "app_ids": [workunit.app_id for workunit, _ in born],
-            "names": [result_name(workunit.name, attempt) for workunit, attempt in born],
-            "attempts": [attempt for _, attempt in born],
-            "priorities": [workunit.priority for workunit, _ in born],
+            "workunit_ids": [workunit.id for workunit, _, _ in born],
+            "app_ids": [workunit.app_id for workunit, _, _ in born],
+            "names": [result_name(workunit.name, attempt) for workunit, attempt, _ in born],
+            "attempts": [attempt for _, attempt, _ in born],
+            "priorities": [workunit.priority for workunit, _, _ in born],
+            "retries": [retry for _, _, retry in born],
         },
         PACKAGE,
     )
+
+
+def is_retry(counts: Counts) -> bool:
+    """Whether results made now replace or follow one that is over: they are urgent."""
+    return counts.total > counts.unsent + counts.in_progress
 
 
 def _next_attempt(verdict: Verdict) -> int:
@@ -174,11 +192,13 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
         "replicated": sum(v.replicas > 0 for v in verdicts),
         "ready to validate": sum(v.validate for v in verdicts),
         "failed": sum(bool(v.failures) for v in verdicts),
+        "to be validated anew": sum(v.reopen for v in verdicts),
         "ready to assimilate": sum(v.assimilate is not None for v in verdicts),
         "with files to delete": sum(_deletes_files(v) for v in verdicts),
     }
     named = (
-        v.replicas or v.validate or v.assimilate is not None or _deletes_files(v) for v in verdicts
+        v.replicas or v.validate or v.reopen or v.assimilate is not None or _deletes_files(v)
+        for v in verdicts
     )
     changed = sum(v.changes_anything for v in verdicts)
     return {**counts, "changed otherwise": changed - sum(map(bool, named))}

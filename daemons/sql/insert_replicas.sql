@@ -1,17 +1,28 @@
--- Make new, unsent results of locked workunits.
+-- Make new, unsent results of locked workunits, for whom these are, and how urgent a retry is.
 WITH born AS (
     INSERT INTO result (
-        workunit_id, app_id, name, attempt, priority, server_state, outcome, client_state,
-        validate_state, file_delete_state, flops_estimate, created_at, resent_count, exit_status,
-        cpu_time, elapsed_time, peak_working_set_bytes, peak_swap_bytes, peak_disk_bytes, stderr,
-        granted_credit
+        workunit_id, app_id, name, attempt, priority, target_kind, target_id, reliable_until,
+        server_state, outcome, client_state, validate_state, file_delete_state, flops_estimate,
+        created_at, resent_count, exit_status, cpu_time, elapsed_time, peak_working_set_bytes,
+        peak_swap_bytes, peak_disk_bytes, stderr, granted_credit
     )
     SELECT
         replica.workunit_id,
         replica.app_id,
         replica.name,
         replica.attempt,
-        replica.priority,
+        replica.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
+        CASE
+            WHEN w.target_host_id IS NOT NULL THEN 1
+            WHEN w.target_account_id IS NOT NULL THEN 2
+            WHEN w.target_team_id IS NOT NULL THEN 3
+            ELSE 0
+        END,
+        coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0),
+        CASE
+            WHEN urgent.is_so AND app.reliable_max_turnaround IS NOT NULL
+                THEN %(now)s::timestamptz + app.reliable_wait
+        END,
         %(unsent)s::smallint / 10,
         %(unsent)s::smallint %% 10,
         0,
@@ -33,8 +44,15 @@ WITH born AS (
         %(app_ids)s::bigint[],
         %(names)s::text[],
         %(attempts)s::integer[],
-        %(priorities)s::integer[]
-    ) AS replica (workunit_id, app_id, name, attempt, priority)
+        %(priorities)s::integer[],
+        %(retries)s::boolean[]
+    ) WITH ORDINALITY AS replica (workunit_id, app_id, name, attempt, priority, is_retry, place)
+    INNER JOIN workunit AS w ON replica.workunit_id = w.id
+    INNER JOIN app ON replica.app_id = app.id
+    LEFT JOIN batch ON w.batch_id = batch.id
+    CROSS JOIN LATERAL (SELECT replica.is_retry OR coalesce(batch.accelerate, FALSE)) AS urgent (is_so)
+    -- Ids in the order of attempts, whichever way the tables are joined.
+    ORDER BY replica.place
     RETURNING id, workunit_id
 ),
 

@@ -24,7 +24,19 @@ SELECT
     canonical_result_id,
     assimilate_state,
     file_delete_state,
-    NULL::timestamptz AS transition_at
+    NULL::timestamptz AS transition_at,
+    unsendable_at,
+    revalidate_requested_at,
+    broadcast,
+    CASE WHEN canonical_result_id IS NULL AND error_mask = 0 THEN delay_bound END AS delay_bound,
+    CASE
+        WHEN assimilate_state = 2
+            THEN (
+                SELECT app.delete_delay
+                FROM app
+                WHERE app.id = workunit.app_id AND app.delete_delay > '0'::interval
+            )
+    END AS delete_delay
 FROM workunit
 WHERE
     transition_at <= %(now)s::timestamptz

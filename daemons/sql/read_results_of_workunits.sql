@@ -11,7 +11,18 @@ SELECT
     file_delete_state,
     exit_status,
     NULL::timestamptz AS report_deadline,
-    CASE WHEN outcome = %(no_reply)s::smallint THEN credit_deadline END AS credit_deadline
+    CASE
+        WHEN
+            outcome = %(no_reply)s::smallint
+            OR (outcome = %(success)s::smallint AND received_at > credit_deadline)
+            THEN credit_deadline
+    END AS credit_deadline,
+    CASE
+        WHEN
+            (outcome = %(success)s::smallint AND received_at > credit_deadline)
+            OR workunit_id = any(%(delayed_ids)s::bigint[])
+            THEN received_at
+    END AS received_at
 FROM result
 WHERE workunit_id = any(%(workunit_ids)s::bigint[])
 ORDER BY workunit_id, id

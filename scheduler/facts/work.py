@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
 
 def output_name(result_name: str, result_id: int, position: int) -> str:
@@ -29,7 +29,11 @@ def result_name(workunit_name: str, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResultFacts:
-    """One result as the transitioner sees it; codes are the law's."""
+    """One result as the transitioner sees it; codes are the law's.
+
+    A pass leaves out times on which nothing depends: `received_at` is there for successes that came
+    after their credit deadline, and where the app's `delete_delay` counts from it.
+    """
 
     id: int
     workunit_id: int
@@ -42,6 +46,7 @@ class ResultFacts:
     exit_status: int
     report_deadline: datetime | None
     credit_deadline: datetime | None
+    received_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,17 @@ class WorkunitFacts:
     file_delete_state: int
     transition_at: datetime | None
     results: tuple[ResultFacts, ...] = ()
+    unsendable_at: datetime | None = None
+    revalidate_requested_at: datetime | None = None
+    broadcast: bool = False
+    delay_bound: timedelta | None = None
+    delete_delay: timedelta | None = None
 
 
+#: Facts that stand in another table: by which way the model of a workunit finds them.
+JOINED = {"delete_delay": "app__delete_delay"}
 #: The columns to read for each kind of facts.
 RESULT_COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultFacts))
 WORKUNIT_COLUMNS: tuple[str, ...] = tuple(
-    field.name for field in fields(WorkunitFacts) if field.name != "results"
+    field.name for field in fields(WorkunitFacts) if field.name not in {"results", *JOINED}
 )

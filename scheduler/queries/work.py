@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
+from django.db.models import F
 
-from scheduler.facts.work import RESULT_COLUMNS, WORKUNIT_COLUMNS, ResultFacts, WorkunitFacts
+from scheduler.facts.work import (
+    JOINED,
+    RESULT_COLUMNS,
+    WORKUNIT_COLUMNS,
+    ResultFacts,
+    WorkunitFacts,
+)
 from scheduler.lifecycle import Axis, Outcome, ServerState, next_moves
 from scheduler.models import Result, Workunit
 from scheduler.models.science import OneResultPer
@@ -78,7 +85,8 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
 
 def workunit_facts(workunit_id: int) -> WorkunitFacts:
     """Read a workunit with its results; raises Workunit.DoesNotExist."""
-    columns = Workunit.objects.filter(pk=workunit_id).values(*WORKUNIT_COLUMNS).get()
+    joined = {name: F(path) for name, path in JOINED.items()}
+    columns = Workunit.objects.filter(pk=workunit_id).values(*WORKUNIT_COLUMNS, **joined).get()
     results = Result.objects.filter(workunit_id=workunit_id).order_by("id").values(*RESULT_COLUMNS)
     return WorkunitFacts(**columns, results=tuple(ResultFacts(**row) for row in results))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from daemons import transitioner
 from daemons.tally import Shard
-from scheduler.models import Result, Workunit
+from scheduler.models import Batch, Result, Workunit
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
 
@@ -22,7 +24,8 @@ def test_a_new_workunit_gets_its_results():
     assert {(r.server_state, r.outcome, r.priority, r.app_id) for r in results} == {
         (2, 0, 7, workunit.app_id)
     }
-    assert workunit.transition_at is None
+    # The safety net: one and a half times its delay bound of seven days.
+    assert workunit.transition_at == rows.hours(252)
     assert tally.sentence() == "1 workunit: 1 replicated"
     assert moves(results[0]) == ["result: nothing→UNSENT"]
 
@@ -55,7 +58,7 @@ def test_enough_successes_ask_for_validation():
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert workunit.need_validate
-    assert workunit.transition_at is None
+    assert workunit.transition_at == rows.hours(252)
 
 
 def test_a_cancelled_workunit_ends():
@@ -146,6 +149,167 @@ def test_with_the_ledger_off_nothing_is_written_there(settings):
     assert moves(workunit.results.first()) == []
 
 
+def test_a_result_that_nobody_may_have_is_given_up():
+    workunit = rows.a_workunit(unsendable_at=rows.hours(-1))
+    unsent, sent = rows.a_result(workunit), rows.a_result(workunit, "sent")
+    a_pass(transitioner)
+    for row in (workunit, unsent, sent):
+        row.refresh_from_db()
+    assert (workunit.error_mask, workunit.unsendable_at) == (1, rows.hours(-1))
+    assert (unsent.server_state, unsent.outcome, sent.server_state) == (5, 2, 4)
+    assert moves(unsent) == ["result: UNSENT→OVER/COULDNT_SEND"]
+
+
+def test_a_wish_to_give_up_is_forgotten_if_somebody_was_given_the_result_meanwhile():
+    workunit = rows.a_workunit(unsendable_at=rows.hours(-1), min_quorum=1, target_nresults=1)
+    rows.a_result(workunit, "sent")
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert (workunit.error_mask, workunit.unsendable_at) == (0, None)
+
+
+@pytest.fixture
+def answered():
+    """A workunit with its answer, and one result that disagreed, not yet handed to the science."""
+    workunit = rows.a_workunit(revalidate_requested_at=rows.hours(-1))
+    canonical = rows.a_result(workunit, "valid", output=b"a")
+    rows.a_result(workunit, "valid", output=b"a")
+    rows.a_result(workunit, "invalid", output=b"b")
+    rows.a_result(workunit, "error")
+    return rows.settled(
+        workunit,
+        canonical,
+        assimilate_state=1,
+        canonical_credit=5,
+        lease_until=rows.hours(1),
+        lease_token=3,
+    )
+
+
+def test_an_answer_is_taken_back_to_be_validated_anew(answered):
+    assert a_pass(transitioner).sentence() == "1 workunit: 1 to be validated anew"
+    answered.refresh_from_db()
+    assert (answered.canonical_result_id, answered.canonical_credit) == (None, 0)
+    assert (answered.assimilate_state, answered.revalidate_requested_at) == (0, None)
+    assert [r.validate_state for r in answered.results.order_by("id")] == [0, 0, 0, 2]
+    assert moves(answered) == ["workunit: CANONICAL→OPEN", "assimilation: READY→INIT"]
+    # Whoever had leased the answer comes back with another token.
+    assert (answered.lease_until, answered.lease_token) == (None, 4)
+    a_pass(transitioner)
+    answered.refresh_from_db()
+    assert answered.need_validate
+
+
+def test_an_answer_that_was_handed_on_stays_and_the_wish_is_forgotten(answered):
+    rows.update(answered, assimilate_state=2, finished_at=rows.hours(-1))
+    a_pass(transitioner)
+    answered.refresh_from_db()
+    assert answered.canonical_result_id is not None
+    assert answered.revalidate_requested_at is None
+    assert moves(answered)[:1] != ["workunit: CANONICAL→OPEN"]
+
+
+def test_a_broadcast_workunit_is_made_no_results_and_judged_at_its_end():
+    workunit = rows.a_workunit(
+        broadcast=True, min_quorum=1, target_nresults=1, end_before=rows.hours(5)
+    )
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert (workunit.results.count(), workunit.transition_at) == (0, rows.hours(5))
+    rows.a_result(workunit, "success", output=b"a")
+    a_pass(transitioner, now=rows.hours(5))
+    workunit.refresh_from_db()
+    assert (workunit.need_validate, workunit.error_mask) == (True, 0)
+
+
+def test_a_broadcast_workunit_to_which_nothing_came_expires():
+    workunit = rows.a_workunit(broadcast=True, end_before=rows.hours(0))
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert workunit.error_mask == 64
+
+
+def test_a_retry_is_urgent_and_waits_for_a_reliable_host():
+    app = rows.an_app(
+        retry_priority=10,
+        reliable_max_turnaround=timedelta(days=1),
+        reliable_wait=timedelta(hours=3),
+    )
+    workunit = rows.a_workunit(app, priority=7)
+    a_pass(transitioner)
+    assert set(workunit.results.values_list("priority", "reliable_until")) == {(7, None)}
+    first = workunit.results.order_by("id").first()
+    rows.walk(
+        first,
+        server_state=5,
+        outcome=3,
+        host=rows.a_host(),
+        account=rows.an_account(),
+        sent_at=rows.hours(-1),
+        report_deadline=rows.hours(1),
+    )
+    rows.update(workunit, transition_at=rows.hours(0))
+    a_pass(transitioner)
+    retry = workunit.results.order_by("id").last()
+    assert (retry.priority, retry.reliable_until) == (17, rows.hours(3))
+
+
+def test_without_a_bound_on_turnarounds_a_retry_waits_for_nobody():
+    workunit = rows.a_workunit(rows.an_app(retry_priority=10), min_quorum=1, target_nresults=1)
+    rows.a_result(workunit, "error")
+    a_pass(transitioner)
+    retry = workunit.results.order_by("id").last()
+    assert (retry.priority, retry.reliable_until) == (10, None)
+
+
+def test_all_results_of_an_accelerated_batch_are_urgent():
+    batch = Batch.objects.create(
+        name="tail", submitter=rows.an_account(), created_at=rows.hours(0), accelerate=True
+    )
+    workunit = rows.a_workunit(rows.an_app(retry_priority=10), batch=batch)
+    a_pass(transitioner)
+    assert set(workunit.results.values_list("priority", flat=True)) == {10}
+
+
+def test_results_are_for_whom_their_workunit_is():
+    host = rows.a_host()
+    targets = [
+        ({"target_host": host}, (1, host.pk)),
+        ({"target_account": host.account}, (2, host.account_id)),
+        ({}, (0, 0)),
+    ]
+    made = [(rows.a_workunit(**fields), target) for fields, target in targets]
+    a_pass(transitioner)
+    for workunit, target in made:
+        assert set(workunit.results.values_list("target_kind", "target_id")) == {target}
+
+
+def test_files_are_kept_for_the_apps_delay_after_the_last_report():
+    workunit = rows.a_workunit(rows.an_app(delete_delay=timedelta(hours=5)))
+    canonical = rows.a_result(workunit, "valid", output=b"a", received_at=rows.hours(-3))
+    rows.a_result(workunit, "valid", output=b"a", received_at=rows.hours(-1))
+    rows.settled(workunit, canonical, assimilate_state=2)
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert (workunit.file_delete_state, workunit.transition_at) == (0, rows.hours(4))
+    a_pass(transitioner, now=rows.hours(4))
+    workunit.refresh_from_db()
+    assert workunit.file_delete_state == 1
+    assert set(workunit.results.values_list("file_delete_state", flat=True)) == {1}
+
+
+def test_a_result_that_came_after_its_credit_deadline_is_too_late_though_files_are_kept():
+    workunit = rows.a_workunit()
+    canonical = rows.a_result(workunit, "valid", output=b"a")
+    late = rows.a_result(workunit, "success", output=b"a", credit_deadline=rows.hours(-2))
+    in_time = rows.a_result(workunit, "success", output=b"a")
+    rows.settled(workunit, canonical)
+    a_pass(transitioner)
+    for row in (workunit, late, in_time):
+        row.refresh_from_db()
+    assert (late.validate_state, in_time.validate_state, workunit.need_validate) == (5, 0, True)
+
+
 def a_mixture(count: int) -> None:
     """Workunits of which each wants something else."""
     app = rows.an_app()
@@ -164,7 +328,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     a_mixture(count)
     # A savepoint and its release, the locks, the results; then workunits, moves and replicas.
     assert statements_of(lambda: a_pass(transitioner)) == 7
-    assert not Workunit.objects.filter(transition_at__isnull=False).exists()
+    assert not Workunit.objects.filter(transition_at__lte=rows.hours(0)).exists()
 
 
 def test_an_idle_pass_costs_one_statement_and_its_transaction():

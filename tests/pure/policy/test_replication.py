@@ -84,12 +84,16 @@ def test_a_workunit_that_waits_for_the_validator_is_not_told_so_again():
         ("noreply noreply sent", {"max_total_results": 3}, "fail: too many results"),
         ("success noreply sent", {"max_total_results": 3}, "wait"),
         ("success success noreply", {"max_total_results": 3, "target_nresults": 3}, "validate"),
-        ("inconclusive inconclusive", {"max_total_results": 2}, "fail: too many results"),
+        (
+            "inconclusive inconclusive",
+            {"max_total_results": 2},
+            "fail: too many results, fail: answers came, but no two agreed",
+        ),
         ("inconclusive inconclusive sent", {"max_total_results": 3}, "wait"),
         (
             "inconclusive inconclusive inconclusive",
             {"max_success_results": 2},
-            "fail: too many successes",
+            "fail: too many successes, fail: answers came, but no two agreed",
         ),
         ("inconclusive inconclusive", {"max_success_results": 2}, "replicate 1"),
         ("inconclusive inconclusive success", {"max_success_results": 2}, "validate"),
@@ -143,8 +147,11 @@ def test_a_success_of_a_workunit_that_failed_is_not_checked():
     [
         ({"start_after": later(hours=1)}, later(hours=1)),
         ({"start_after": later(hours=1), "end_before": later(minutes=5)}, later(minutes=5)),
-        ({"release_state": ReleaseState.HELD}, None),
-        ({"release_state": ReleaseState.INACTIVE, "pending_dependency_count": 2}, None),
+        ({"release_state": ReleaseState.HELD}, later(days=10)),
+        (
+            {"release_state": ReleaseState.INACTIVE, "pending_dependency_count": 2},
+            later(days=10),
+        ),
     ],
 )
 def test_no_results_are_made_before_their_time(fields, look_again_at):
@@ -269,6 +276,215 @@ def test_results_of_a_failed_workunit_lose_their_files_too():
     )
     assert files_to_delete(workunit) == [1, 2]
     assert judge(workunit, now=NOON).look_again_at == NOON + 2 * DAY
+
+
+@pytest.mark.parametrize(
+    ("received_at", "expected"),
+    [(NOON + 2 * DAY, None), (later(days=2, seconds=1), ValidateState.TOO_LATE)],
+)
+def test_a_success_is_too_late_after_its_credit_deadline_whatever_files_are_kept(
+    received_at, expected
+):
+    workunit = with_result(
+        a_workunit("valid valid success", canonical_result_id=1), 3, received_at=received_at
+    )
+    verdict = judge(workunit, now=later(days=3))
+    targets = [m.target for m in verdict.result_moves if m.axis is Axis.VALIDATION]
+    assert targets == [expected] * (expected is not None)
+    assert verdict.validate is (expected is None)
+
+
+def test_as_long_as_there_is_no_answer_no_success_is_too_late():
+    workunit = with_result(a_workunit("success success"), 2, received_at=later(days=9))
+    assert said(judge(workunit, now=later(days=9))) == "validate"
+
+
+def test_files_are_kept_for_the_apps_delay_counted_from_the_last_report():
+    workunit = with_result(an_assimilated("valid valid"), 2, received_at=NOON)
+    workunit = replace(workunit, delete_delay=3 * DAY)
+    verdict = judge(workunit, now=later(days=2))
+    assert (verdict.delete_inputs, verdict.result_moves) == (False, ())
+    assert verdict.look_again_at == later(days=3)
+    assert judge(workunit, now=later(days=3)).delete_inputs
+    assert files_to_delete(workunit, now=later(days=3)) == [1, 2]
+
+
+# What nobody may have
+
+
+def test_what_nobody_may_have_is_given_up_with_its_workunit():
+    workunit = a_workunit("unsent inactive sent", unsendable_at=NOON)
+    verdict = judge(workunit, now=NOON)
+    assert verdict.failures == (Because.UNSENDABLE,)
+    assert verdict.error_mask == ErrorMask.COULDNT_SEND
+    assert [(m.result_id, m.target, m.because) for m in verdict.result_moves] == [
+        (1, ResultState.COULDNT_SEND, Because.UNSENDABLE),
+        (2, ResultState.DIDNT_NEED, Because.WORKUNIT_FAILED),
+    ]
+
+
+def test_what_somebody_was_given_after_all_is_not_given_up():
+    assert not judge(a_workunit("sent sent", unsendable_at=NOON), now=NOON).failures
+
+
+# Broadcast
+
+
+BROADCAST = {"broadcast": True, "end_before": later(days=1), "min_quorum": 1, "max_timeouts": 0}
+
+
+@pytest.mark.parametrize(
+    ("results", "days", "expected"),
+    [
+        ("", 0, "wait"),
+        ("success success sent", 0, "wait"),
+        ("error error error error error noreply noreply", 0, "wait"),
+        ("success sent error", 1, "validate"),
+        ("", 1, "fail: expired"),
+        ("sent error", 1, "fail: expired"),
+        ("inconclusive inconclusive", 1, "fail: expired, fail: answers came, but no two agreed"),
+    ],
+)
+def test_a_broadcast_workunit_is_made_no_results_and_judged_at_its_end(results, days, expected):
+    workunit = a_workunit(results, **BROADCAST, max_total_results=2, max_success_results=2)
+    assert said(judge(workunit, now=later(days=days))) == expected
+
+
+def test_a_broadcast_workunit_can_be_cancelled():
+    verdict = judge(a_workunit("sent", **BROADCAST, cancel_requested_at=NOON), now=NOON)
+    assert verdict.failures == (Because.CANCELLED,)
+
+
+# Validating anew
+
+
+def test_an_answer_is_taken_back_and_all_that_was_said_of_successes():
+    workunit = a_workunit(
+        "valid inconclusive invalid error toolate unsent",
+        canonical_result_id=1,
+        assimilate_state=AssimilateState.READY,
+        revalidate_requested_at=NOON,
+    )
+    verdict = judge(workunit, now=NOON)
+    assert [move.because for move in verdict.workunit_moves] == [Because.REVALIDATION] * 2
+    assert [(m.result_id, m.target) for m in verdict.result_moves] == [(1, 0), (2, 0), (3, 0)]
+    assert verdict.look_again_at == NOON
+    for move in verdict.workunit_moves:
+        check(move)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"error_mask": 2},
+        {"canonical_result_id": 1, "assimilate_state": AssimilateState.DONE},
+    ],
+)
+def test_what_failed_or_was_handed_on_is_not_validated_anew(fields):
+    verdict = judge(a_workunit("valid error", revalidate_requested_at=NOON, **fields), now=NOON)
+    assert not verdict.reopen
+    assert Because.REVALIDATION not in {m.because for m in verdict.result_moves}
+
+
+# The safety net
+
+
+@pytest.mark.parametrize(
+    ("delay_bound", "expected"),
+    [(None, 10), (timedelta(hours=1), 10), (timedelta(days=7), 10.5), (timedelta(days=20), 30)],
+)
+def test_an_open_workunit_is_looked_at_again_though_nobody_wakes_it(delay_bound, expected):
+    workunit = a_workunit("sent sent", delay_bound=delay_bound)
+    assert judge(workunit, now=NOON).look_again_at == later(days=expected)
+
+
+def test_a_settled_workunit_needs_no_safety_net():
+    assert judge(an_assimilated("valid valid"), now=NOON).look_again_at is None
+
+
+# Limits, played from the first result to the last
+
+
+def played(report, **limits):
+    """Report so until the workunit settles: how many of each kind it has had, and its reasons.
+
+    A validator that never finds agreement stands by.
+    """
+    workunit = a_workunit(**limits)
+    for _ in range(60):
+        verdict = judge(workunit, now=NOON)
+        workunit = carried_out(verdict)
+        if workunit.error_mask:
+            return [word_of(r) for r in workunit.results], verdict.failures
+        if workunit.need_validate:
+            for result in workunit.results:
+                if word_of(result) == "success":
+                    workunit = with_result(workunit, result.id, validate_state=4)
+            workunit = replace(workunit, need_validate=False)
+            continue
+        unsent = next(r for r in workunit.results if word_of(r) == "unsent")
+        workunit = with_word(workunit, unsent.id, report)
+    pytest.fail("it never settled")
+
+
+def word_of(result):
+    state = (result.server_state, result.outcome, result.validate_state)
+    return next(word for word, known in WORDS.items() if tuple(map(int, known)) == state)
+
+
+def with_word(workunit, number, word):
+    known = a_result(word, number=number)
+    return with_result(
+        workunit,
+        number,
+        server_state=known.server_state,
+        outcome=known.outcome,
+        validate_state=known.validate_state,
+        exit_status=known.exit_status,
+    )
+
+
+GENEROUS = {"max_error_results": 50, "max_total_results": 50, "max_success_results": 50}
+limits = st.integers(0, 5)
+
+
+@given(limits)
+def test_exactly_so_many_errors_are_borne(limit):
+    had, failures = played("error", **GENEROUS | {"max_error_results": limit})
+    assert had.count("error") == limit + 1
+    assert failures == (Because.TOO_MANY_ERRORS,)
+
+
+@given(limits)
+def test_exactly_so_many_timeouts_are_borne(limit):
+    had, failures = played("noreply", **GENEROUS, max_timeouts=limit)
+    assert had.count("noreply") == limit + 1
+    assert failures == (Because.TOO_MANY_TIMEOUTS,)
+
+
+@given(st.integers(2, 5))
+def test_exactly_so_many_successes_without_agreement_are_borne(limit):
+    had, failures = played("success", **GENEROUS | {"max_success_results": limit})
+    assert had == ["nocheck"] * (limit + 1)
+    assert failures == (Because.TOO_MANY_SUCCESSES, Because.NO_AGREEMENT)
+
+
+@pytest.mark.parametrize("report", ["error", "aborted", "detached", "noreply"])
+@given(limit=st.integers(2, 5))
+def test_exactly_so_many_results_are_made(report, limit):
+    had, failures = played(report, **GENEROUS | {"max_total_results": limit})
+    assert len(had) == limit
+    assert failures == (Because.TOO_MANY_RESULTS,)
+
+
+@given(limits)
+def test_what_volunteers_abort_or_detach_from_is_no_error(limit):
+    for report in ("aborted", "detached"):
+        had, failures = played(
+            report, **GENEROUS | {"max_error_results": limit, "max_total_results": 20}
+        )
+        assert len(had) == 20
+        assert failures == (Because.TOO_MANY_RESULTS,)
 
 
 # Properties
