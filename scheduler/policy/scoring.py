@@ -24,20 +24,18 @@ NO_BETA: Final = "Your preferences do not allow test applications."
 DISLIKED: Final = "Your keywords rule these tasks out."
 
 
-def score(candidate: Candidate, *, app: AppFacts, taste: Taste, speed: float = 0.0) -> float | None:
-    """How much is to be said for giving the candidate to this host; None: the volunteer refuses.
-
-    `speed` is the app version's on the host, in operations per second, times the part of the time
-    in which the host computes.
-    """
+def score(candidate: Candidate, *, app: AppFacts, host: HostFacts) -> float | None:
+    """How much is to be said for giving the candidate to the host; None: its volunteer refuses."""
+    taste = host.taste
     if why_unwanted(candidate, app=app, taste=taste):
         return None
+    speed = size_classes.effective_speed(host.fpops, host.active_fraction)
     return (
         candidate.priority
         + beta_score(app)
         + selection_score(app, taste)
         + locality_score(candidate, app)
-        + size_score(candidate, app, size_classes.effective_speed(host.fpops, host.active_fraction))
+        + size_score(candidate, app, speed)
         + keyword_score(candidate, taste)
     )
 
