@@ -54,6 +54,11 @@ class NewWorkunit:
     `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and `rsc_disk_bound` bytes,
     `rsc_bandwidth_bound` bytes per second.  Numbers that are None follow `min_quorum`.  Without
     a name one is made.  `held` ones get no results until they are released.
+
+    `priority` None is 0, or the submitter's fair share where the project has it on.  `keywords`
+    are BOINC's numbers of keywords, with commas between.  `app_version_num` 0 takes any version;
+    `size_class` -1 any host.  At most one of the `target_*` ids says for whom alone the workunit
+    is; `broadcast` gives a result to every host that can run it, until `end_before`.
     """
 
     name: str | None = None
@@ -73,10 +78,14 @@ class NewWorkunit:
     max_total_results: int | None = None
     max_success_results: int | None = None
     max_timeouts: int | None = None
-    priority: int = 0
+    priority: int | None = None
     size_class: int = -1
     app_version_num: int = 0
     keywords: str = ""
+    target_host: int | None = None
+    target_account: int | None = None
+    target_team: int | None = None
+    broadcast: bool = False
 
     start_after: datetime | None = None
     start_before: datetime | None = None
@@ -103,3 +112,33 @@ class NewWorkunit:
         if self.max_success_results is None:
             return max(DEFAULT_MAX_SUCCESS_RESULTS, self.target)
         return self.max_success_results
+
+    @property
+    def operations(self) -> float:
+        """How many floating-point operations its first results are estimated to take."""
+        return self.rsc_fpops_est * self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppRules:
+    """What an app asks of workunits that are submitted to it."""
+
+    name: str
+    validator: str = "bitwise"
+    one_result_per: str = "account"
+    target_nresults: int = 1
+    n_size_classes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addressees:
+    """Which of the hosts, accounts and teams that workunits are for exist.
+
+    `merged_hosts` says into which host another was merged; `denied_hosts` get no work.
+    """
+
+    hosts: frozenset[int] = frozenset()
+    merged_hosts: Mapping[int, int] = field(default_factory=dict)
+    denied_hosts: frozenset[int] = frozenset()
+    accounts: frozenset[int] = frozenset()
+    teams: frozenset[int] = frozenset()

@@ -18,14 +18,15 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from scheduler import storage
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.facts.new_work import Addressees, AppRules, NewFile, NewOutput, NewWorkunit
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
 from scheduler.models import Account, App, Batch
-from scheduler.operations import files
-from scheduler.policy import submission
+from scheduler.operations import files, shares
+from scheduler.policy import aiming, submission
 from scheduler.sql import fetch, fetch_one
 
 __all__ = [
@@ -46,6 +47,8 @@ _SHOWN = 10
 
 #: How many hosts, the newest, speak for the project's speed: a sample, for the cost not to grow.
 _HOSTS_ASKED = 1000
+#: For whom alone work may be.
+_ADDRESSEES = ("host", "account", "team")
 
 
 class SubmissionRefused(ValueError):
@@ -105,7 +108,7 @@ class _Target:
     """What is known of the app when work for it arrives."""
 
     id: int
-    deprecated: bool
+    rules: AppRules
     versions: tuple[int, ...]
     speed: submission.Speed
 
@@ -121,22 +124,29 @@ def submit(
     """Create workunits of one app, all or none.
 
     `batch` names a batch of the submitter's, made if it does not exist.  The transitioner, due at
-    once, makes their results.  Refuses: an unknown or deprecated app (`UnknownApp`); impossible
-    workunits (`BadWorkunits`); a name given twice or taken (`DuplicateNames`); a batch without
-    submitter, of another app or closed (`BatchRefused`); input files by an unknown name
-    (`files.UnknownFiles`).
+    once, makes their results.  Where the project shares fairly, priorities are the submitter's
+    share (`operations.shares`) unless staff names others.  Refuses: an unknown or deprecated app
+    (`UnknownApp`); impossible workunits (`BadWorkunits`); a name given twice or taken
+    (`DuplicateNames`); a batch without submitter, of another app or closed (`BatchRefused`); input
+    files by an unknown name (`files.UnknownFiles`).
     """
     target = _target(app)
-    if faults := submission.faults(workunits, now=now):
+    known = _addressees(workunits)
+    if faults := _faults(workunits, target.rules, known, now):
         raise BadWorkunits(faults, len(workunits))
     if repeated := submission.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
-    warnings = submission.warnings(workunits, app=app, versions=target.versions, speed=target.speed)
+    warnings = (
+        *submission.warnings(workunits, app=app, versions=target.versions, speed=target.speed),
+        *aiming.warnings(workunits, app=target.rules, known=known),
+        *_wishes_not_followed(workunits, submitter),
+    )
     names = _names(app, workunits)
     with _staged(workunits) as staged, transaction.atomic():
         batch_id = _open_batch(batch, submitter, target, app, now)
         inputs = _keep_inputs(workunits, staged, now)
-        ids = _insert(target, batch_id, workunits, names, inputs, now)
+        fair = _fair_priorities(workunits, submitter, now)
+        ids = _insert(target, batch_id, workunits, names, inputs, fair, now)
     return Submission(batch_id, ids, names, warnings)
 
 
@@ -148,7 +158,75 @@ def _target(name: str) -> _Target:
         msg = f"App {name} is deprecated and takes no more work. Hint: submit to its successor."
         raise UnknownApp(msg)
     speed = submission.Speed(row["fpops"] or submission.TYPICAL_FPOPS, row["hosts"])
-    return _Target(row["id"], row["deprecated"], tuple(row["versions"]), speed)
+    rules = AppRules(
+        name=name,
+        validator=row["validator"],
+        one_result_per=row["one_result_per"],
+        target_nresults=row["target_nresults"],
+        n_size_classes=row["n_size_classes"],
+    )
+    return _Target(row["id"], rules, tuple(row["versions"]), speed)
+
+
+def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
+    """Look up whom work is for; no statement if it is for everybody."""
+    hosts = {w.target_host for w in workunits if w.target_host is not None}
+    accounts = {w.target_account for w in workunits if w.target_account is not None}
+    teams = {w.target_team for w in workunits if w.target_team is not None}
+    if not (hosts or accounts or teams):
+        return Addressees()
+    params = {"hosts": sorted(hosts), "accounts": sorted(accounts), "teams": sorted(teams)}
+    rows = fetch("read_addressees", params)
+    found = {kind: {r["id"] for r in rows if r["kind"] == kind} for kind in _ADDRESSEES}
+    merged = {r["id"]: r["merged_into_id"] for r in rows if r["merged_into_id"] is not None}
+    return Addressees(
+        hosts=frozenset(found["host"] - merged.keys()),
+        merged_hosts=merged,
+        denied_hosts=frozenset(r["id"] for r in rows if r["denied"]),
+        accounts=frozenset(found["account"]),
+        teams=frozenset(found["team"]),
+    )
+
+
+def _faults(
+    workunits: Sequence[NewWorkunit], rules: AppRules, known: Addressees, now: datetime
+) -> dict[int, tuple[submission.Fault, ...]]:
+    own = submission.faults(workunits, now=now)
+    aimed = aiming.faults(workunits, app=rules, known=known)
+    indexes = sorted(own.keys() | aimed.keys())
+    return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
+
+
+def _may_wish(submitter: Account | None) -> bool:
+    """Whether explicit priorities are followed: a fair share is no wish of its submitter's."""
+    return submitter is None or submitter.is_staff or not settings.PROJECT.fair_share
+
+
+def _wishes_not_followed(
+    workunits: Sequence[NewWorkunit], submitter: Account | None
+) -> Iterator[str]:
+    if not _may_wish(submitter) and any(w.priority is not None for w in workunits):
+        yield "The project shares fairly: priorities follow the submitter's share, not his wish."
+
+
+def _fair_priorities(
+    workunits: Sequence[NewWorkunit], submitter: Account | None, now: datetime
+) -> tuple[int | None, ...]:
+    """The priority of each workunit's fair share; None where its own is followed."""
+    shared = [
+        settings.PROJECT.fair_share and (w.priority is None or not _may_wish(submitter))
+        for w in workunits
+    ]
+    if not any(shared):
+        return (None,) * len(workunits)
+    taken = iter(
+        shares.take(
+            [w for w, is_shared in zip(workunits, shared, strict=True) if is_shared],
+            submitter=submitter,
+            now=now,
+        )
+    )
+    return tuple(next(taken) if is_shared else None for is_shared in shared)
 
 
 def _no_such_app(name: str) -> str:
@@ -255,12 +333,13 @@ def _insert(
     workunits: Sequence[NewWorkunit],
     names: Sequence[str],
     inputs: Sequence[tuple[int, int, int, NewFile]],
+    fair: Sequence[int | None],
     now: datetime,
 ) -> tuple[int, ...]:
     drawn = fetch_one("draw_workunit_ids", {"count": len(workunits)}) or {}
     ids: tuple[int, ...] = tuple(drawn["ids"] or ())
     params = {
-        "kinds": json.dumps(_kinds(workunits, names, ids)),
+        "kinds": json.dumps(_kinds(workunits, names, ids, fair)),
         "inputs": json.dumps(
             [
                 {"w": ids[index], "p": position, "f": file_id, "o": file.open_name}
@@ -286,16 +365,21 @@ def _insert(
 
 
 def _kinds(
-    workunits: Sequence[NewWorkunit], names: Sequence[str], ids: Sequence[int]
+    workunits: Sequence[NewWorkunit],
+    names: Sequence[str],
+    ids: Sequence[int],
+    fair: Sequence[int | None],
 ) -> list[dict[str, Any]]:
     """The workunits gathered by what they have in common, as the statement reads them."""
     kinds: dict[tuple[object, ...], dict[str, Any]] = {}
-    for workunit, name, id_ in zip(workunits, names, ids, strict=True):
+    for workunit, name, id_, priority in zip(workunits, names, ids, fair, strict=True):
         key = submission.shape(workunit)
         kind = kinds.get(key) or kinds.setdefault(key, _kind(workunit))
         entry: dict[str, Any] = {"id": id_, "name": name, "command_line": workunit.command_line}
         if workunit.meta:
             entry["meta"] = dict(workunit.meta)
+        if priority is not None:
+            entry["fair_priority"] = priority
         kind["workunits"].append(entry)
     return list(kinds.values())
 
@@ -317,9 +401,13 @@ def _kind(workunit: NewWorkunit) -> dict[str, Any]:
         "max_total_results": workunit.total,
         "max_success_results": workunit.successes,
         "max_timeouts": workunit.max_timeouts,
-        "priority": workunit.priority,
+        "priority": workunit.priority or 0,
         "size_class": workunit.size_class,
         "app_version_num": workunit.app_version_num,
+        "target_host": workunit.target_host,
+        "target_account": workunit.target_account,
+        "target_team": workunit.target_team,
+        "broadcast": workunit.broadcast,
         "start_after": _iso(workunit.start_after),
         "start_before": _iso(workunit.start_before),
         "end_before": _iso(workunit.end_before),

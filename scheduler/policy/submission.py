@@ -31,6 +31,7 @@ TYPICAL_FPOPS = 1e9
 #: Widths of PostgreSQL's integer and smallint columns.
 _MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
 _MAX_KEYWORDS = 254
+_KEYWORDS = re.compile(r"\d{1,9}( ?, ?\d{1,9})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +190,12 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         yield Fault(
             f"keywords has {len(workunit.keywords)} characters.", f"{_MAX_KEYWORDS} are stored."
         )
+    elif workunit.keywords and not _KEYWORDS.fullmatch(workunit.keywords):
+        yield Fault(
+            f"keywords is {workunit.keywords!r}.", "give numbers with commas between, such as 3,17."
+        )
     for name, number, most in (
-        ("priority", workunit.priority, _MAX_INT),
+        ("priority", workunit.priority or 0, _MAX_INT),
         ("size_class", workunit.size_class, _MAX_SMALLINT),
         ("app_version_num", workunit.app_version_num, _MAX_INT),
         ("pending_dependency_count", workunit.pending_dependency_count, _MAX_INT),
@@ -205,7 +210,7 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
             f"delay_bound is {workunit.delay_bound.total_seconds():g} seconds.",
             "give the time a host has to report, more than zero.",
         )
-    bounds = {
+    bounds: dict[str, datetime] = {
         name: value
         for name in ("start_after", "start_before", "end_before")
         if (value := getattr(workunit, name)) is not None

@@ -5,6 +5,7 @@ WITH new AS (
         workunit.name,
         workunit.command_line,
         coalesce(workunit.meta, '{}') AS meta,
+        coalesce(workunit.fair_priority, kind.priority) AS its_priority,
         kind.*
     FROM jsonb_to_recordset(%(kinds)s::jsonb) AS kind (
         workunits jsonb,
@@ -25,6 +26,10 @@ WITH new AS (
         priority integer,
         size_class smallint,
         app_version_num integer,
+        target_host bigint,
+        target_account bigint,
+        target_team bigint,
+        broadcast boolean,
         start_after timestamptz,
         start_before timestamptz,
         end_before timestamptz,
@@ -35,7 +40,8 @@ WITH new AS (
         id bigint,
         name text,
         command_line text,
-        meta jsonb
+        meta jsonb,
+        fair_priority integer
     )
 ),
 
@@ -46,6 +52,7 @@ born AS (
         delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,
         max_success_results, max_timeouts, priority, size_class, hr_class, app_version_num,
         start_after, start_before, end_before, release_state, pending_dependency_count,
+        target_host_id, target_account_id, target_team_id, broadcast,
         cancel_reason, error_mask, need_validate, canonical_credit, assimilate_state,
         file_delete_state, transition_at, lease_token, created_at
     )
@@ -53,9 +60,9 @@ born AS (
         id, name, %(app_id)s::bigint, %(batch_id)s::bigint, command_line, outputs, keywords, meta,
         rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, rsc_bandwidth_bound,
         make_interval(secs => delay_seconds), min_quorum, target_nresults, max_error_results,
-        max_total_results, max_success_results, max_timeouts, priority, size_class, 0,
+        max_total_results, max_success_results, max_timeouts, its_priority, size_class, 0,
         app_version_num, start_after, start_before, end_before, release_state,
-        pending_dependency_count, '', 0, FALSE, 0, 0, 0, %(now)s::timestamptz, 0,
+        pending_dependency_count, target_host, target_account, target_team, broadcast, '', 0, FALSE, 0, 0, 0, %(now)s::timestamptz, 0,
         %(now)s::timestamptz
     FROM new
     ORDER BY id

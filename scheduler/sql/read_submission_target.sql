@@ -2,6 +2,10 @@
 SELECT
     app.id,
     app.deprecated,
+    app.validator,
+    app.one_result_per,
+    app.target_nresults,
+    app.n_size_classes,
     speed.fpops,
     speed.hosts::integer AS hosts,
     array(

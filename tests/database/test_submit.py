@@ -28,6 +28,7 @@ from scheduler.models import (
     Host,
     LedgerEntry,
     Platform,
+    Team,
     Workunit,
     WorkunitFile,
 )
@@ -462,3 +463,68 @@ def test_physical_names_are_names_that_clients_take(hint: str) -> None:
 def test_nothing_to_submit_is_nothing_and_no_error() -> None:
     an_app()
     assert submit_some() == Submission(None, (), (), ())
+
+
+@pytest.mark.django_db
+class TestForWhomWorkIs:
+    """Targeted and broadcast work, and what the app must have for it."""
+
+    def test_targets_and_classes_are_written(self) -> None:
+        app, ada = an_app(), an_account()
+        App.objects.filter(pk=app.pk).update(n_size_classes=3)
+        host = Host.objects.create(account=ada, rpc_at=NOON, created_at=NOON)
+        team = Team.objects.create(name="Team", created_at=NOON)
+        submit_some(
+            replace(GOOD, target_host=host.pk, keywords="3,17", size_class=2),
+            replace(GOOD, target_account=ada.pk, max_timeouts=4),
+            replace(GOOD, target_team=team.pk, rsc_bandwidth_bound=5e4),
+            GOOD,
+        )
+        rows = list(Workunit.objects.order_by("id"))
+        assert [row.target_host_id for row in rows] == [host.pk, None, None, None]
+        assert [row.target_account_id for row in rows] == [None, ada.pk, None, None]
+        assert [row.target_team_id for row in rows] == [None, None, team.pk, None]
+        assert (rows[0].keywords, rows[0].size_class) == ("3,17", 2)
+        assert (rows[1].max_timeouts, rows[2].rsc_bandwidth_bound) == (4, 5e4)
+        assert not any(row.broadcast for row in rows)
+
+    def test_who_does_not_exist_is_refused(self) -> None:
+        an_app()
+        kept = Host.objects.create(account=an_account(), rpc_at=NOON, created_at=NOON)
+        gone = Host.objects.create(
+            account=kept.account, rpc_at=NOON, created_at=NOON, merged_into=kept
+        )
+        for change, words in (
+            ({"target_host": gone.pk}, f"Host {gone.pk} was merged into host {kept.pk}."),
+            ({"target_host": 10**9}, "There is no host 1000000000."),
+            ({"target_account": 10**9}, "There is no account 1000000000."),
+            ({"target_team": 10**9}, "There is no team 1000000000."),
+        ):
+            with pytest.raises(BadWorkunits, match=words):
+                submit_some(replace(GOOD, **change))
+        assert not Workunit.objects.exists()
+
+    def test_a_denied_host_is_warned_of(self) -> None:
+        an_app()
+        host = Host.objects.create(account=an_account(), rpc_at=NOON, created_at=NOON, denied=True)
+        (warning,) = submit_some(replace(GOOD, target_host=host.pk)).warnings
+        assert f"Host {host.pk} is denied work" in warning
+
+    def test_a_broadcast_needs_an_end_and_an_app_that_compares_nothing(self) -> None:
+        an_app()
+        everybody = replace(GOOD, broadcast=True)
+        with pytest.raises(BadWorkunits) as refusal:
+            submit_some(everybody)
+        said = "\n".join(str(fault) for fault in refusal.value.faults[0])
+        assert "A broadcast has no end." in said
+        assert "has the validator 'bitwise'" in said
+        App.objects.update(validator="trivial")
+        submit_some(replace(everybody, end_before=NOON + timedelta(days=1)))
+        assert Workunit.objects.get().broadcast
+
+    def test_one_result_of_an_adaptive_app_is_welcome(self) -> None:
+        app = an_app()
+        App.objects.filter(pk=app.pk).update(target_nresults=2)
+        submit_some(GOOD)
+        row = Workunit.objects.get()
+        assert (row.target_nresults, row.max_total_results) == (1, 10)

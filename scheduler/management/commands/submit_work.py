@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, duration, plural
-from scheduler.models import Account
+from scheduler.models import Account, Team
 from scheduler.operations import files, submit
 from scheduler.queries.accounts import find_account_by_email
 
@@ -30,6 +31,20 @@ def output(text: str) -> submit.NewOutput:
         msg = f"{text!r} is no output. Hint: write out, or out:100000 for at most so many bytes."
         raise ArgumentTypeError(msg)
     return submit.NewOutput(open_name=name, max_nbytes=int(nbytes))
+
+
+def moment(text: str) -> datetime:
+    """Read a moment, UTC unless it names its zone; for argparse.
+
+    >>> moment("2027-01-31T12:00").isoformat()
+    '2027-01-31T12:00:00+00:00'
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is no moment. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
+        raise ArgumentTypeError(msg) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 class Command(Conversation):
@@ -55,12 +70,12 @@ class Command(Conversation):
         parser.add_argument("--submitter", metavar="EMAIL", help="default: the only staff account")
         parser.add_argument("--quorum", type=int, default=1, help="results that must agree")
         parser.add_argument("--target", type=int, help="results made at first (default: QUORUM)")
-        parser.add_argument(
-            "--deadline", type=duration, default=timedelta(days=7), help="such as 12h (default: 7d)"
-        )
-        parser.add_argument("--fpops", type=float, default=3.6e12, help="estimated operations")
-        parser.add_argument("--priority", type=int, default=0, help="higher is sent first")
+        parser.add_argument("--max-timeouts", type=int, metavar="N", help="fails after so many")
+        parser.add_argument("--priority", type=int, help="higher is sent first (default: 0)")
         parser.add_argument("--hold", action="store_true", help="until `cancel_work --release`")
+        _ask_resources(parser)
+        _ask_whom(parser)
+        _ask_times(parser)
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Submit them."""
@@ -70,7 +85,7 @@ class Command(Conversation):
                 raise CommandError(msg)
         done = submit.submit(
             app=options["app"],
-            workunits=[_workunit(path, options) for path in options["paths"] or [None]],
+            workunits=_workunits(options),
             batch=options["batch"],
             submitter=_submitter(options["submitter"], needed=options["batch"] is not None),
             now=timezone.now(),
@@ -88,31 +103,96 @@ class Command(Conversation):
         )
 
 
-def _workunit(path: Path | None, options: Mapping[str, Any]) -> submit.NewWorkunit:
-    inputs = (
-        () if path is None else (submit.NewFile(open_name=options["open_name"], path=str(path)),)
+def _ask_resources(parser: CommandParser) -> None:
+    parser.add_argument("--fpops", type=float, default=3.6e12, help="estimated operations")
+    parser.add_argument("--memory", type=float, metavar="BYTES", default=5e8)
+    parser.add_argument("--disk", type=float, metavar="BYTES", default=1e9)
+    parser.add_argument("--bandwidth", type=float, metavar="BYTES/S", default=0.0)
+    parser.add_argument("--size-class", type=int, metavar="N", default=-1)
+    parser.add_argument("--app-version", type=int, metavar="N", default=0, help="100 for 1.00")
+    parser.add_argument("--keywords", default="", metavar="N,N", help="BOINC's keyword numbers")
+
+
+def _ask_whom(parser: CommandParser) -> None:
+    whom = parser.add_mutually_exclusive_group()
+    whom.add_argument("--for-host", type=int, metavar="ID", help="for this host alone")
+    whom.add_argument("--for-account", metavar="EMAIL", help="for this account's hosts alone")
+    whom.add_argument("--for-team", metavar="NAME", help="for this team's hosts alone")
+    whom.add_argument("--broadcast", action="store_true", help="for every host, until END")
+
+
+def _ask_times(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--deadline", type=duration, default=timedelta(days=7), help="such as 12h (default: 7d)"
     )
-    return submit.NewWorkunit(
-        command_line=options["command_line"].replace("{file}", path.name if path else ""),
-        input_files=inputs,
+    parser.add_argument("--start-after", type=moment, metavar="TIME", help="not sent before (UTC)")
+    parser.add_argument("--start-before", type=moment, metavar="TIME", help="not sent afterwards")
+    parser.add_argument("--end-before", type=moment, metavar="END", help="expired afterwards")
+
+
+def _workunits(options: Mapping[str, Any]) -> list[submit.NewWorkunit]:
+    common = submit.NewWorkunit(
         outputs=tuple(options["outputs"] or [submit.NewOutput(open_name="out")]),
         rsc_fpops_est=options["fpops"],
         rsc_fpops_bound=max(8.64e13, 10 * options["fpops"]),
+        rsc_memory_bound=options["memory"],
+        rsc_disk_bound=options["disk"],
+        rsc_bandwidth_bound=options["bandwidth"],
         delay_bound=options["deadline"],
         min_quorum=options["quorum"],
         target_nresults=options["target"],
+        max_timeouts=options["max_timeouts"],
         priority=options["priority"],
+        size_class=options["size_class"],
+        app_version_num=options["app_version"],
+        keywords=options["keywords"],
+        target_host=options["for_host"],
+        target_account=_account_id(options["for_account"]),
+        target_team=_team_id(options["for_team"]),
+        broadcast=options["broadcast"],
+        start_after=options["start_after"],
+        start_before=options["start_before"],
+        end_before=options["end_before"],
         held=options["hold"],
     )
+    return [_of_file(path, common, options) for path in options["paths"] or [None]]
+
+
+def _of_file(
+    path: Path | None, common: submit.NewWorkunit, options: Mapping[str, Any]
+) -> submit.NewWorkunit:
+    inputs = (
+        () if path is None else (submit.NewFile(open_name=options["open_name"], path=str(path)),)
+    )
+    command_line = options["command_line"].replace("{file}", path.name if path else "")
+    return replace(common, command_line=command_line, input_files=inputs)
+
+
+def _account_id(email: str | None) -> int | None:
+    return None if email is None else _account(email).pk
+
+
+def _team_id(name: str | None) -> int | None:
+    if name is None:
+        return None
+    found = Team.objects.filter(name=name).values_list("pk", flat=True).first()
+    if found is None:
+        msg = f"There is no team {name!r}. Hint: check its spelling."
+        raise CommandError(msg)
+    return found
+
+
+def _account(email: str) -> Account:
+    account = find_account_by_email(email)
+    if account is None:
+        msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
+        raise CommandError(msg)
+    return account
 
 
 def _submitter(email: str | None, *, needed: bool) -> Account | None:
     if email is not None:
-        account = find_account_by_email(email)
-        if account is None:
-            msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
-            raise CommandError(msg)
-        return account
+        return _account(email)
     staff = list(Account.objects.filter(is_staff=True)[:2]) if needed else []
     if needed and len(staff) != 1:
         msg = "A batch is a person's. Hint: say whose with --submitter EMAIL."

@@ -24,6 +24,10 @@ def test_a_plain_workunit_has_no_faults() -> None:
     assert said(GOOD) == []
 
 
+def test_keywords_are_numbers_with_commas_between() -> None:
+    assert [said(replace(GOOD, keywords=words)) for words in ("", "3", "3,17", "3, 17")] == [[]] * 4
+
+
 def test_a_quorum_over_the_target_is_said_with_both_numbers_and_a_hint() -> None:
     assert said(replace(GOOD, min_quorum=3, target_nresults=2)) == [
         (
@@ -63,6 +67,8 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ({"meta": {"a": float("nan")}}, "meta cannot be written as JSON"),
         ({"meta": {"a": "\0"}}, "meta cannot be written as JSON"),
         ({"keywords": "x" * 300}, "keywords has 300 characters."),
+        ({"keywords": "astronomy"}, "keywords is 'astronomy'."),
+        ({"keywords": "1,,2"}, "keywords is '1,,2'."),
         ({"input_files": (NewFile(open_name="in"),)}, "'in' has 0 sources."),
         ({"input_files": (NewFile(open_name="../in", content=b""),)}, "not a name that a program"),
         ({"input_files": (NewFile(open_name="out", content=b""),)}, "'out' stands for more than"),

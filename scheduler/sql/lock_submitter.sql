@@ -1,0 +1,27 @@
+-- A submitter's share and logical clock, locked, and the project's speed.
+-- The speed is that of the newest hosts, taken for as many as the planner believes there are.
+SELECT
+    account.id,
+    account.submit_share,
+    account.logical_start_at,
+    (
+        SELECT
+            coalesce(sum(newest.p_fpops * newest.p_ncpus), 0)
+            * greatest(1, (
+                SELECT pg_class.reltuples / %(hosts)s::integer
+                FROM pg_class
+                WHERE pg_class.oid = 'host'::regclass
+            ))
+        FROM (
+            SELECT
+                host.p_fpops,
+                host.p_ncpus
+            FROM host
+            WHERE host.merged_into_id IS NULL AND host.p_fpops > 0
+            ORDER BY host.id DESC
+            LIMIT %(hosts)s::integer
+        ) AS newest
+    ) AS fpops
+FROM account
+WHERE account.id = %(account_id)s::bigint
+FOR NO KEY UPDATE

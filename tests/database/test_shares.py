@@ -1,0 +1,140 @@
+"""Fair share on the tables: whose workunits are sent first, and what is refused costs nothing."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.models import Account, App, Workunit
+from scheduler.operations.submit import DuplicateNames, NewOutput, NewWorkunit, submit
+from scheduler.policy import shares
+from tests.conftest import NOON
+from tests.rows import an_account, an_app
+
+WORK = NewWorkunit(outputs=(NewOutput(open_name="out"),), rsc_fpops_est=1e10)
+
+
+@pytest.fixture
+def fair(settings):
+    settings.PROJECT = replace(settings.PROJECT, fair_share=True)
+
+
+@pytest.fixture
+def app() -> App:
+    return an_app("sieve")
+
+
+def give(submitter, count, *, name=None, now=NOON, **change):
+    work = [replace(WORK, name=name, **change)] if name else [replace(WORK, **change)] * count
+    return submit(app="sieve", workunits=work, submitter=submitter, now=now)
+
+
+def whose(*groups) -> list[int]:
+    """Which of the submissions each workunit is of, in the order in which they are sent."""
+    owner = {id_: index for index, done in enumerate(groups) for id_ in done.workunit_ids}
+    rows = Workunit.objects.order_by("-priority", "id").values_list("id", flat=True)
+    return [owner[id_] for id_ in rows]
+
+
+@pytest.mark.django_db
+class TestWithFairShare:
+    """The project shares fairly."""
+
+    @pytest.fixture(autouse=True)
+    def _on(self, fair, app):
+        pass
+
+    def test_shares_of_one_and_three_are_sent_one_to_three(self):
+        one, three = an_account(submit_share=1), an_account(submit_share=3)
+        sent = whose(give(one, 400), give(three, 1200))
+        for end in (100, 400, 1600):
+            assert sent[:end].count(0) / end == pytest.approx(0.25, rel=0.05)
+
+    def test_who_comes_later_overtakes_a_great_heap(self):
+        heap, few = give(an_account(), 500), give(an_account(), 5)
+        assert whose(heap, few)[:10].count(1) == 5
+
+    def test_a_submitters_clock_goes_on_where_it_was(self):
+        ada = an_account()
+        give(ada, 100)
+        once = Account.objects.get(pk=ada.pk).logical_start_at
+        give(ada, 100)
+        twice = Account.objects.get(pk=ada.pk).logical_start_at
+        assert (twice - once) == (once - NOON) > timedelta(0)
+
+    def test_who_was_idle_starts_now(self):
+        long_ago = NOON - timedelta(days=100)
+        idle, new = an_account(logical_start_at=long_ago), an_account()
+        give(idle, 1)
+        give(new, 1)
+        assert set(Workunit.objects.values_list("priority", flat=True)) == {
+            shares.priority_at(NOON)
+        }
+
+    def test_the_wish_of_a_submitter_is_not_followed_and_he_is_told(self):
+        (warning,) = (w for w in give(an_account(), 1, priority=9).warnings if "shares fairly" in w)
+        assert "not his wish" in warning
+        assert Workunit.objects.get().priority == shares.priority_at(NOON)
+
+    def test_staff_may_put_work_ahead_of_all_shares(self):
+        done = give(an_account(is_staff=True), 1, priority=9)
+        assert Workunit.objects.get().priority == 9
+        assert not any("shares fairly" in warning for warning in done.warnings)
+
+    def test_work_of_nobody_starts_now(self):
+        submit(app="sieve", workunits=[WORK], now=NOON)
+        assert Workunit.objects.get().priority == shares.priority_at(NOON)
+
+    def test_what_is_refused_costs_nothing(self):
+        ada = an_account()
+        give(ada, 1, name="taken")
+        before = Account.objects.get(pk=ada.pk).logical_start_at
+        with pytest.raises(DuplicateNames):
+            give(ada, 1, name="taken")
+        assert Account.objects.get(pk=ada.pk).logical_start_at == before
+
+    def test_a_thousand_workunits_take_as_many_statements_as_one(self):
+        counts = []
+        for size in (1, 1000):
+            with CaptureQueriesContext(connection) as captured:
+                give(an_account(), size)
+            counts.append(len(captured))
+        # Making the account is one of them.
+        assert counts[0] == counts[1]
+
+
+@pytest.mark.django_db
+def test_without_fair_share_wishes_are_followed_and_no_clock_moves(app):
+    ada = an_account()
+    give(ada, 1, priority=-7)
+    assert Workunit.objects.get().priority == -7
+    assert Account.objects.get(pk=ada.pk).logical_start_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_submissions_at_once_advance_the_clock_twice(fair, app):
+    ada = an_account()
+    give(ada, 10)
+    step = Account.objects.get(pk=ada.pk).logical_start_at - NOON
+    started = threading.Event()
+
+    def second():
+        started.set()
+        try:
+            give(ada, 10)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=second)
+    with transaction.atomic():
+        give(ada, 10)
+        thread.start()
+        started.wait(10)
+    thread.join(30)
+    assert Account.objects.get(pk=ada.pk).logical_start_at - NOON == 3 * step
+    assert len(set(Workunit.objects.values_list("priority", flat=True))) > 10

@@ -1,0 +1,91 @@
+"""Fair share: the order in which submitters' workunits are sent."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.policy import shares
+from scheduler.policy.shares import LAST, SHARES_OF_A_PROJECT, Entitlement, schedule
+from tests.conftest import NOON
+
+#: A project in which a workunit of 1e9 operations takes a submitter of one share one second.
+SPEED = SHARES_OF_A_PROJECT * 1e9
+WORK = 60e9
+
+
+def lined_up(
+    count: int, *, share: float, clock: datetime | None = None, now: datetime = NOON
+) -> shares.Schedule:
+    return schedule(
+        [WORK] * count, logical_start_at=clock, entitlement=Entitlement(share, SPEED), now=now
+    )
+
+
+def order(**priorities: tuple[int, ...]) -> list[str]:
+    """Whose workunits are sent, in the order of the index: priority, then age."""
+    rows = [(-p, i, who) for who, all_ in priorities.items() for i, p in enumerate(all_)]
+    return [who for *_, who in sorted(rows)]
+
+
+def test_work_starts_now_and_each_piece_where_the_one_before_ends():
+    found = lined_up(3, share=1)
+    assert [found.priorities[0] - p for p in found.priorities] == [0, 60, 120]
+    assert found.priorities[0] == shares.priority_at(NOON)
+    assert found.logical_start_at == NOON + timedelta(seconds=180)
+
+
+def test_an_earlier_start_is_a_higher_priority_and_every_share_is_below_zero():
+    assert shares.priority_at(NOON) > shares.priority_at(NOON + timedelta(seconds=1))
+    assert shares.priority_at(shares.EPOCH - timedelta(days=1)) == -1
+
+
+def test_shares_of_one_and_three_are_sent_one_to_three():
+    sent = order(one=lined_up(1000, share=1).priorities, three=lined_up(3000, share=3).priorities)
+    for end in (200, 1000, 4000):
+        assert sent[:end].count("one") / end == pytest.approx(0.25, rel=0.05)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["one", "three"]), st.integers(1, 40)), max_size=30))
+def test_shares_hold_in_whatever_pieces_work_is_submitted(pieces):
+    clocks: dict[str, datetime | None] = {"one": None, "three": None}
+    priorities: dict[str, list[int]] = {"one": [], "three": []}
+    for who, count in [*pieces, ("one", 400), ("three", 1200)]:
+        found = lined_up(count, share={"one": 1, "three": 3}[who], clock=clocks[who])
+        clocks[who] = found.logical_start_at
+        priorities[who] += found.priorities
+    sent = order(**{who: tuple(found) for who, found in priorities.items()})[:1600]
+    assert sent.count("one") / 1600 == pytest.approx(0.25, rel=0.05)
+
+
+def test_who_was_idle_saves_nothing_up():
+    long_ago = NOON - timedelta(days=300)
+    assert lined_up(5, share=1, clock=long_ago) == lined_up(5, share=1, clock=None)
+
+
+def test_who_ran_ahead_goes_on_from_there():
+    ahead = NOON + timedelta(hours=1)
+    assert lined_up(1, share=1, clock=ahead).priorities == (shares.priority_at(ahead),)
+
+
+@given(st.integers(1, 500), st.floats(0.01, 100))
+def test_nobody_starves(count, share):
+    """Whatever is submitted after a workunit's logical start has come is sent after it."""
+    poor = lined_up(count, share=share)
+    come = poor.logical_start_at
+    rich = lined_up(1000, share=1000, now=come)
+    assert max(rich.priorities) <= min(poor.priorities)
+
+
+def test_without_a_share_work_is_last_and_the_clock_stands():
+    found = lined_up(2, share=0)
+    assert (found.priorities, found.logical_start_at) == ((LAST, LAST), NOON)
+
+
+def test_a_lifetime_of_work_keeps_within_the_column():
+    found = schedule([1e30] * 3, logical_start_at=None, entitlement=Entitlement(1, SPEED), now=NOON)
+    assert found.priorities[1:] == (LAST, LAST)
+    assert shares.priority_at(found.logical_start_at) == LAST
