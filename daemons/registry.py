@@ -10,6 +10,7 @@ from daemons import (
     purger,
     timeout_checker,
     transitioner,
+    trickle_handler,
     validator,
 )
 from daemons.loop import Daemon
@@ -43,6 +44,13 @@ DAEMONS: tuple[Daemon, ...] = (
         batch=200,
         pause=1.0,
         summary="Hands every finished workunit, good or failed, to the science.",
+    ),
+    Daemon(
+        "trickle_handler",
+        trickle_handler.run_pass,
+        batch=200,
+        pause=2.0,
+        summary="Hands what running results say to the handlers of their varieties.",
     ),
     Daemon(
         "file_deleter",

@@ -182,12 +182,13 @@ def test_a_tally_is_one_sentence(tally, sentence):
 # The registry
 
 
-def test_all_six_daemons_are_registered_under_the_names_of_their_modules():
+def test_all_daemons_are_registered_under_the_names_of_their_modules():
     assert list(registry.BY_NAME) == [
         "transitioner",
         "timeout_checker",
         "validator",
         "assimilator",
+        "trickle_handler",
         "file_deleter",
         "purger",
     ]

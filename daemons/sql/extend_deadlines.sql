@@ -1,0 +1,10 @@
+-- Moves the deadlines of results in progress whose workunits are locked; what is late stays late.
+UPDATE result AS r
+SET
+    report_deadline = r.report_deadline + make_interval(secs => u.seconds),
+    credit_deadline = r.credit_deadline + make_interval(secs => u.seconds)
+FROM unnest(%(ids)s::bigint[], %(seconds)s::double precision[]) AS u (id, seconds)
+WHERE
+    r.id = u.id
+    AND r.server_state = 4
+    AND r.report_deadline > %(now)s::timestamptz

@@ -1,0 +1,8 @@
+-- Puts trickles off, or gives them back at once, that still carry our lease.
+UPDATE trickle_up AS t
+SET handle_after = u.again_at
+FROM unnest(%(ids)s::bigint[], %(again_ats)s::timestamptz[]) AS u (id, again_at)
+WHERE
+    t.id = u.id
+    AND t.handled_at IS NULL
+    AND t.handle_after = %(lease_until)s::timestamptz
