@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from scheduler.facts.hosts import AppFacts, VersionFacts
+from scheduler.facts.hosts import AppFacts, Candidate, VersionFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,6 @@ class Version:
 
     facts: VersionFacts
     app: AppFacts
-    user_friendly_name: str
-    non_cpu_intensive: bool
-    fraction_done_exact: bool
     api_version: str
     cmdline: str
     file_prefix: str
@@ -80,7 +77,7 @@ class Work:
     """What a host is given in one RPC, and why it is not given more.
 
     `refused` counts candidates by reason (`policy.selection.Refusal`), `sentences` holds one
-    sentence for each.  `come_again` says that there may be work after all: others held it for the
+    sentence for each, `lasting` those refusals that will not pass.  `come_again` says that there may be work after all: others held it for the
     moment, or more candidates wait than one RPC judges.
     """
 
@@ -94,6 +91,8 @@ class Work:
     sentences: dict[str, str] = field(default_factory=dict)
     come_again: bool = False
     asked: bool = False
+    apps: dict[int, AppFacts] = field(default_factory=dict)
+    lasting: list[tuple[Candidate, str, str]] = field(default_factory=list)
 
     @property
     def sent(self) -> list[Given]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from scheduler.facts.machines import Machine
 
@@ -238,6 +239,21 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What one RPC taught of an app version on a host.
+
+    `sent` results were given out; the quota was `quota_before` (0: never changed) and becomes
+    `quota_after`; an error ends the row of valid results.
+    """
+
+    app_version_id: int
+    sent: int = 0
+    had_errors: bool = False
+    quota_before: int = 0
+    quota_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostDescription:
     """What a client says of its computer (PROTOCOL 2.1), trimmed to what is stored."""
 
@@ -265,6 +281,8 @@ class HostDescription:
     on_frac: float = 1.0
     active_frac: float = 1.0
     gpu_active_frac: float = 1.0
+    p_features: str = ""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import sleep
 
 from scheduler import sql
 from scheduler.config import ProjectConfig
-from scheduler.facts.handout import Given, Version, Work
+from scheduler.facts.handout import Given, Work
 from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
-from scheduler.policy import limits, lost, selection
+from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
+from scheduler.policy import limits, lost, selection, trust
+from scheduler.policy.limits import Rooms
 from scheduler.queries import handout
 
 #: How long, in seconds, to wait before each further look when others hold all candidates: 200 ms in
@@ -21,6 +24,14 @@ LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
 MOST_PAGES = 6
 #: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
+#: So few are read of an app of which nothing runs on the host: to be refused, and so explained.
+FEW = 8
+#: So many refusals of one RPC are remembered, with their workunits.
+MOST_REMEMBERED = 16
+#: So many workunits are looked at because the host has their input files.
+MOST_NEAR = 200
+#: So many broadcast workunits a host is given in one RPC.
+MOST_BROADCASTS = 10
 #: From so many seconds on a wish is a queue to be filled, not a processor to be kept busy.
 MUCH = 3600.0
 
@@ -33,12 +44,56 @@ def review_holdings(
     return lost.review(known, host_id=host_id, listed=set(listed), reported=set(reported))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What a client asks for, and what must be known of it beside the host's facts.
+
+    `wishes` are its devices', GPUs first.  `any_sensor` and `any_broadcast` say whether the project
+    has work of these kinds at all.
+    """
+
+    wishes: tuple[Wish, ...]
+    platforms: Sequence[str]
+    client_version: int
+    any_sensor: bool = False
+    any_broadcast: bool = False
+
+    @property
+    def anything(self) -> bool:
+        """Whether the client asked for work."""
+        return any(wish.anything for wish in self.wishes)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    """What stays the same while candidates are looked through for one host."""
+
+    work: Work
+    host: HostFacts
+    wishes: tuple[Wish, ...]
+    rooms: Rooms
+    versions: Mapping[int, Sequence[VersionFacts]]
+    lanes: tuple[handout.Lane, ...]
+    near: Sequence[int]
+    config: ProjectConfig
+    now: datetime
+    feasible: dict[str, list[Assignment]] = field(default_factory=dict)
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether every device's wish is met, with some to spare."""
+        for wish in self.wishes:
+            found = self.feasible.get(wish.device, ())
+            most = selection.needed(found, wish, room=self.rooms.total)
+            if wish.anything and (not most or len(found) < most + SPARE):
+                return False
+        return True
+
+
 def give(
     host: HostFacts,
+    asking: Asking,
     *,
-    wish: Wish,
-    platforms: Sequence[str],
-    client_version: int,
     holdings: lost.Holdings,
     config: ProjectConfig,
     now: datetime,
@@ -49,26 +104,36 @@ def give(
     statements, however much is given; only contention or misfits make it look again, a bounded
     number of times.
     """
-    work = Work(asked=wish.anything)
-    if not wish.anything:
+    work = Work(asked=asking.anything)
+    if not (work.asked or asking.any_sensor):
         return work
-    work.versions = handout.versions_for(
-        host_id=host.id, platforms=platforms, client_version=client_version
+    offer = handout.offer_for(
+        host_id=host.id,
+        machine=host.machine,
+        platforms=asking.platforms,
+        client_version=asking.client_version,
     )
-    _settle_lost(work, host, holdings, now=now)
+    work.apps, work.versions = dict(offer.apps), offer.versions
+    if work.asked:
+        _settle_lost(work, host, holdings, now=now)
     if not work.resent:
-        _give_new(work, host, wish, config, now=now)
+        _give_new(work, host, asking, config, now=now)
     if work.sent:
         work.inputs = handout.input_files(work.sent)
         work.version_files = handout.version_files(work.sent)
+    if work.lasting:
+        _remember_refusals(work, host, now=now)
     return work
 
 
 def _settle_lost(work: Work, host: HostFacts, holdings: lost.Holdings, *, now: datetime) -> None:
     if holdings.resend:
         # Nobody sends a result whose workunit somebody is just now deciding about.
-        pairs = [(result.workunit_id, result.app_version_id) for result in holdings.resend]
-        locked = _lock(pairs, len(pairs), hr_class=host.hr_class, now=now)
+        chosen = [
+            (result.workunit_id, result.app_version_id, _class_of(work.apps, result.app_id, host))
+            for result in holdings.resend
+        ]
+        locked = _lock(chosen, len(chosen), now=now)
         lost_ones = [result for result in holdings.resend if result.workunit_id in locked]
         rows = sql.fetch_into(
             Given,
@@ -89,31 +154,47 @@ def _settle_lost(work: Work, host: HostFacts, holdings: lost.Holdings, *, now: d
         work.given_up = [result.name for result in holdings.give_up]
 
 
+def _class_of(apps: Mapping[int, AppFacts], app_id: int, host: HostFacts) -> int:
+    app = apps.get(app_id)
+    return host.hr_classes.get(app.hr_type, 0) if app is not None and app.hr_type else 0
+
+
 def _give_new(
-    work: Work, host: HostFacts, wish: Wish, config: ProjectConfig, *, now: datetime
+    work: Work, host: HostFacts, asking: Asking, config: ProjectConfig, *, now: datetime
 ) -> None:
-    apps = {
-        version.app.id: version.app
-        for version in work.versions.values()
-        if not version.facts.deprecated
-    }
-    room = limits.room_for(host, config)
-    if room == 0:
+    facts = {version_id: version.facts for version_id, version in work.versions.items()}
+    rooms = limits.rooms_for(host, config, apps=work.apps.values(), versions=facts)
+    if rooms.total == 0:
         work.refused[selection.Refusal.IN_PROGRESS_LIMIT] += 1
         work.sentences[selection.Refusal.IN_PROGRESS_LIMIT] = (
             "This computer has reached a limit on tasks in progress"
         )
         return
-    if not apps:
+    if asking.any_broadcast:
+        _make_broadcasts(work, host, now=now)
+    by_app: dict[int, list[VersionFacts]] = {}
+    for version in facts.values():
+        by_app.setdefault(version.app_id, []).append(version)
+    search = _Search(
+        work=work,
+        host=host,
+        wishes=_wishes(asking),
+        rooms=rooms,
+        versions=by_app,
+        lanes=_lanes(work.apps, host, by_app),
+        near=_near(work.apps, host),
+        config=config,
+        now=now,
+    )
+    if not search.lanes:
         return
     for pause in LOOKS:
         if pause:
             sleep(pause)
-        feasible = _find_feasible(work, host, wish, apps, config, room=room, now=now)
-        if not feasible:
+        _find_feasible(search)
+        if not any(search.feasible.values()):
             return
-        most = selection.needed(feasible, wish, room=room)
-        work.given = _claim(work, host, feasible, most, now=now)
+        _claim_all(search)
         if work.given:
             work.come_again = False
             return
@@ -121,77 +202,110 @@ def _give_new(
         work.come_again = True
 
 
-def _find_feasible(
-    work: Work,
-    host: HostFacts,
-    wish: Wish,
-    apps: dict[int, AppFacts],
-    config: ProjectConfig,
-    *,
-    room: int,
-    now: datetime,
-) -> list[Assignment]:
+def _wishes(asking: Asking) -> tuple[Wish, ...]:
+    wishes = tuple(wish for wish in asking.wishes if wish.anything)
+    return (*wishes, Wish(device=selection.SENSOR)) if asking.any_sensor else wishes
+
+
+def _lanes(
+    apps: Mapping[int, AppFacts], host: HostFacts, versions: Mapping[int, object]
+) -> tuple[handout.Lane, ...]:
+    """The rows of work in which there may be something for this host."""
+    mine = [(Target.EVERYBODY, 0), (Target.HOST, host.id), (Target.ACCOUNT, host.account_id)]
+    if host.team_id is not None:
+        mine.append((Target.TEAM, host.team_id))
+    return tuple(
+        handout.Lane(app=app, target_kind=int(kind), target_id=target_id)
+        for app in apps.values()
+        for kind, target_id in (mine if app.id in versions else mine[:1])
+    )
+
+
+def _near(apps: Mapping[int, AppFacts], host: HostFacts) -> list[int]:
+    local = [app.id for app in apps.values() if app.locality]
+    if not local or not host.near_files:
+        return []
+    return handout.workunits_near(host.near_files, local, most=MOST_NEAR)
+
+
+def _find_feasible(search: _Search) -> None:
     """Judge page after page of candidates until they hold enough for this host.
 
     An account whose own workunits fill the head of a lane begins where it last found something;
     finding nothing from there on, it looks from the beginning: "no work" is said only when it is
     true.
     """
-    marks = _marks.of(host.account_id, now=now)
-    feasible = _look(work, host, wish, apps, config, marks, room=room, now=now)
-    if not feasible and marks:
-        feasible = _look(work, host, wish, apps, config, {}, room=room, now=now)
-    return feasible
+    marks = _marks.of(search.host.id, now=search.now)
+    _look(search, marks)
+    if marks and not any(search.feasible.values()):
+        _look(search, {})
 
 
-def _look(  # noqa: PLR0913  the facts of one look
-    work: Work,
-    host: HostFacts,
-    wish: Wish,
-    apps: dict[int, AppFacts],
-    config: ProjectConfig,
-    after: Mapping[int, tuple[int, int]],
-    *,
-    room: int,
-    now: datetime,
-) -> list[Assignment]:
-    by_app = _by_app(work.versions.values())
-    names = {
-        version.app.id: version.user_friendly_name or version.app.name
-        for version in work.versions.values()
-    }
-    rooms = limits.room_by_app(host, apps.values())
-    lanes = dict(apps)
-    after = dict(after)
-    found: list[Candidate] = []
-    choice = selection.Choice()
+Cursors = Mapping[tuple[int, int], tuple[int, int]]
+
+
+def _look(search: _Search, after: Cursors) -> None:
+    work, host, config = search.work, search.host, search.config
+    cursors = dict(after)
+    lanes = search.lanes
+    found: dict[int, Candidate] = {}
     work.come_again = False
     # One who wants a whole queue filled begins with the second page's length.
-    first = int(wish.seconds > MUCH)
+    first = int(any(wish.seconds > MUCH for wish in search.wishes))
     for turned in range(first, MOST_PAGES):
         size = config.candidates_per_page << 2 * turned
-        page = handout.candidates(host, lanes.values(), after=after, page=size, now=now)
-        found += page.candidates
-        choice = selection.choose(
-            found, host=host, wish=wish, versions=by_app, names=names, rooms=rooms
+        page = handout.candidates(
+            host,
+            [
+                replace(
+                    lane,
+                    after=cursors.get(lane.key, handout.BEFORE_ALL),
+                    page=size if lane.app.id in search.versions else FEW,
+                )
+                for lane in lanes
+            ],
+            near=search.near if turned == first else (),
+            now=search.now,
         )
-        work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
-        work.sentences = {str(reason): text for reason, text in choice.example.items()}
-        if not choice.feasible:
-            _marks.keep(host.account_id, page.cursors, now=now)
-        after |= page.cursors
-        lanes = {app_id: app for app_id, app in lanes.items() if app_id in page.full}
-        most = selection.needed(choice.feasible, wish, room=room)
-        if not lanes or (most and len(choice.feasible) >= most + SPARE):
-            return choice.feasible
-    work.come_again = not choice.feasible
-    return choice.feasible
+        # What is near comes once more along its lane: near it counts for more.
+        found |= {c.result_id: c for c in page.candidates if c.is_near or c.result_id not in found}
+        _judge(search, found.values())
+        if not any(search.feasible.values()):
+            _marks.keep(host.id, page.cursors, now=search.now)
+        cursors |= page.cursors
+        lanes = tuple(
+            lane for lane in lanes if lane.key in page.full and lane.app.id in search.versions
+        )
+        if not lanes or search.has_enough:
+            return
+    work.come_again = not any(search.feasible.values())
+
+
+def _judge(search: _Search, candidates: Iterable[Candidate]) -> None:
+    work, host, config = search.work, search.host, search.config
+    rules = selection.Rules(
+        apps=work.apps,
+        versions=search.versions,
+        rooms=search.rooms.copy(),
+        today=search.now.date(),
+        daily_quota=config.daily_quota,
+        chance_key=config.chance_key,
+    )
+    draw = trust.draw(config.chance_key, host.id, int(search.now.timestamp() * 1000))
+    ordered, disliked = selection.order(candidates, host=host, rules=rules, draw=draw)
+    choice = selection.choose(ordered, host=host, wishes=search.wishes, rules=rules)
+    for candidate, why in disliked:
+        choice.refuse(candidate, selection.Refusal.TASTE, why)
+    search.feasible = choice.feasible
+    work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
+    work.sentences = {str(reason): text for reason, text in choice.example.items()}
+    work.lasting = [(c, str(reason), text) for c, reason, text in choice.lasting]
 
 
 class _Marks:
-    """Up to where accounts found nothing in each lane: a short memory of this process.
+    """Up to where hosts found nothing in each lane: a short memory of this process.
 
-    Only an account that had to turn pages in vain is remembered.  Forgetting is harmless, and
+    Only a host that had to turn pages in vain is remembered.  Forgetting is harmless, and
     necessary: work of a higher priority may have come before the mark.
     """
 
@@ -199,78 +313,147 @@ class _Marks:
     MOST = 10_000
 
     def __init__(self) -> None:
-        self._cursors: dict[int, tuple[datetime, Mapping[int, tuple[int, int]]]] = {}
+        self._cursors: dict[int, tuple[datetime, Cursors]] = {}
 
-    def of(self, account_id: int, *, now: datetime) -> Mapping[int, tuple[int, int]]:
-        kept_at, cursors = self._cursors.get(account_id, (now, {}))
+    def of(self, host_id: int, *, now: datetime) -> Cursors:
+        kept_at, cursors = self._cursors.get(host_id, (now, {}))
         if abs(now - kept_at) > self.LIFETIME:
-            del self._cursors[account_id]
+            del self._cursors[host_id]
             return {}
         return cursors
 
-    def keep(
-        self, account_id: int, cursors: Mapping[int, tuple[int, int]], *, now: datetime
-    ) -> None:
+    def keep(self, host_id: int, cursors: Cursors, *, now: datetime) -> None:
         if len(self._cursors) >= self.MOST:
             self._cursors.clear()
-        self._cursors[account_id] = (now, dict(cursors))
+        self._cursors[host_id] = (now, dict(cursors))
 
 
 _marks = _Marks()
 
 
-def _by_app(versions: Iterable[Version]) -> dict[int, list[VersionFacts]]:
-    by_app: dict[int, list[VersionFacts]] = {}
-    for version in versions:
-        by_app.setdefault(version.app.id, []).append(version.facts)
-    return by_app
+def _claim_all(search: _Search) -> None:
+    """Take what each device needs; only a host with GPUs asks for more than one."""
+    room = search.rooms.total
+    for wish in search.wishes:
+        found = search.feasible.get(wish.device, [])
+        most = selection.needed(found, wish, room=room)
+        if most:
+            given = _claim(search, found, most)
+            search.work.given += given
+            room -= len(given)
 
 
-def _claim(
-    work: Work, host: HostFacts, feasible: Sequence[Assignment], most: int, *, now: datetime
-) -> list[Given]:
+def _claim(search: _Search, feasible: Sequence[Assignment], most: int) -> list[Given]:
     """Take up to `most` of the feasible ones, in their order, passing over what others hold."""
-    pairs = [(a.candidate.workunit_id, a.version.id) for a in feasible]
-    locked = _lock(pairs, most, hr_class=host.hr_class, now=now)
+    host, work, now = search.host, search.work, search.now
+    chosen = [
+        (a.candidate.workunit_id, a.version.id, _class_of(work.apps, a.candidate.app_id, host))
+        for a in feasible
+    ]
+    locked = _lock(chosen, most, now=now)
     taken = [a for a in feasible if a.candidate.workunit_id in locked]
     if not taken:
         return []
-    chosen = {
-        "workunit_ids": [a.candidate.workunit_id for a in taken],
-        "app_version_ids": [a.version.id for a in taken],
-    }
     given = sql.fetch_into(
         Given,
         "claim_results",
-        chosen
-        | {
+        {
+            "workunit_ids": [a.candidate.workunit_id for a in taken],
+            "app_version_ids": [a.version.id for a in taken],
             "flops": [a.flops for a in taken],
+            "delays": [a.delay for a in taken],
             "host_id": host.id,
             "account_id": host.account_id,
+            "team_id": host.team_id or 0,
             "now": now,
         },
     )
-    if given and any(_is_bound(work.versions[a.version.id]) for a in taken):
-        sql.execute("commit_workunit_classes", chosen | {"hr_class": host.hr_class})
+    got = {one.workunit_id for one in given}
+    binding = [
+        a
+        for a in taken
+        if a.candidate.workunit_id in got
+        and (a.replicate or _is_bound(work.apps[a.candidate.app_id]))
+    ]
+    if binding:
+        sql.execute(
+            "commit_workunits",
+            {
+                "workunit_ids": [a.candidate.workunit_id for a in binding],
+                "app_version_ids": [a.version.id for a in binding],
+                "hr_classes": [_class_of(work.apps, a.candidate.app_id, host) for a in binding],
+                "replicate": [a.replicate for a in binding],
+                "now": now,
+            },
+        )
     return given
 
 
-def _is_bound(version: Version) -> bool:
-    return version.app.hr_type > 0 or version.app.homogeneous_app_version
+def _is_bound(app: AppFacts) -> bool:
+    return app.hr_type > 0 or app.homogeneous_app_version
 
 
 def _lock(
-    workunits: Sequence[tuple[int, int | None]], most: int, *, hr_class: int, now: datetime
+    workunits: Sequence[tuple[int, int | None, int]], most: int, *, now: datetime
 ) -> set[int]:
-    """Lock up to `most` of (workunit id, app version id) pairs, passing over what others hold."""
+    """Lock up to `most` of (workunit, app version, class of hosts), passing over others' locks."""
     rows = sql.fetch(
         "lock_chosen_workunits",
         {
-            "workunit_ids": [workunit_id for workunit_id, _version in workunits],
-            "app_version_ids": [version_id for _workunit, version_id in workunits],
-            "hr_class": hr_class,
+            "workunit_ids": [workunit_id for workunit_id, _version, _class in workunits],
+            "app_version_ids": [version_id for _workunit, version_id, _class in workunits],
+            "hr_classes": [hr_class for _workunit, _version, hr_class in workunits],
             "most": most,
             "now": now,
         },
     )
     return {row["id"] for row in rows}
+
+
+def _make_broadcasts(work: Work, host: HostFacts, *, now: datetime) -> None:
+    """Make this host's own result of each broadcast workunit that it has none of."""
+    runnable = {version.app.id for version in work.versions.values() if not version.facts.unfit}
+    locked = sql.fetch(
+        "lock_broadcasts",
+        {
+            "app_ids": sorted(runnable),
+            "host_id": host.id,
+            "account_id": host.account_id,
+            "team_id": host.team_id or 0,
+            "most": MOST_BROADCASTS,
+            "now": now,
+        },
+    )
+    if locked:
+        sql.execute(
+            "insert_broadcasts",
+            {
+                "workunit_ids": [row["id"] for row in locked],
+                "host_id": host.id,
+                "axis": int(Axis.RESULT),
+                "nothing": NOTHING,
+                "unsent": int(ResultState.UNSENT),
+                "because": int(Because.BROADCAST),
+                "by": int(Actor.SCHEDULER),
+                "target_kind": int(Target.HOST),
+                "now": now,
+            },
+        )
+
+
+def _remember_refusals(work: Work, host: HostFacts, *, now: datetime) -> None:
+    """Keep, for those who ask why a result finds no host, who was refused it and why."""
+    kept = {candidate.workunit_id: row for row in work.lasting for candidate in row[:1]}
+    rows = list(kept.values())[:MOST_REMEMBERED]
+    sql.execute(
+        "remember_refusals",
+        {
+            "workunit_ids": [candidate.workunit_id for candidate, _reason, _text in rows],
+            "app_ids": [candidate.app_id for candidate, _reason, _text in rows],
+            "reasons": [reason for _candidate, reason, _text in rows],
+            "sentences": [text for _candidate, _reason, text in rows],
+            "host_id": host.id,
+            "again_before": now - timedelta(hours=1),
+            "now": now,
+        },
+    )

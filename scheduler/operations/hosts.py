@@ -11,8 +11,11 @@ from typing import Any
 from django.db import connection
 
 from scheduler import sql
-from scheduler.facts.hosts import HostDescription
+from scheduler.facts.hosts import HostDescription, Lesson
 from scheduler.models import Account, AccountKey, Host
+
+#: So many of a host's last decisions are kept.
+MOST_DECISIONS = 5
 
 
 class UnknownKey(Exception):
@@ -65,7 +68,10 @@ class Caller:
     host_total_credit: float
     host_expavg_credit: float
     max_in_progress: int | None
-    hr_class: int
+    last_decisions: tuple[dict[str, Any], ...]
+    any_sensor: bool
+    any_broadcast: bool
+    any_for_host: bool
     assigned: bool
     detached: bool
 
@@ -99,11 +105,21 @@ def keep(
     description: HostDescription,
     *,
     rpc_seqno: int,
-    refusals: dict[str, Any],
+    decision: dict[str, Any] | None,
+    lessons: Sequence[Lesson],
+    acknowledged: Sequence[int],
     now: datetime,
 ) -> None:
-    """Write what the client said of its computer; the last locks of the RPC's transaction."""
+    """Write what this RPC taught of a host; the last locks of the RPC's transaction.
+
+    What the client said of its computer, the last decisions (newest first), what was sent and
+    reported by app version, and which results the client lists for the first time.
+    """
+    decisions = list(caller.last_decisions)
+    if decision is not None:
+        decisions = [decision, *decisions][:MOST_DECISIONS]
     facts = asdict(description)
+    capabilities = facts.pop("capabilities")
     facts["host_cpid"] = stored_cpid(description.host_cpid, caller.email)
     sql.execute(
         "update_host",
@@ -111,7 +127,15 @@ def keep(
         | {
             "host_id": caller.host_id,
             "rpc_seqno": 0 if caller.assigned else rpc_seqno,
-            "last_decisions": sql.json_array([refusals])[0],
+            "capabilities": sql.json_array([capabilities])[0],
+            "last_decisions": sql.json_array([decisions])[0],
+            "app_version_ids": [lesson.app_version_id for lesson in lessons],
+            "sent": [lesson.sent for lesson in lessons],
+            "had_errors": [lesson.had_errors for lesson in lessons],
+            "quotas_before": [lesson.quota_before for lesson in lessons],
+            "quotas_after": [lesson.quota_after for lesson in lessons],
+            "acknowledged_ids": list(acknowledged),
+            "today": now.date(),
             "now": now,
         },
     )
@@ -204,7 +228,7 @@ def _create(
         "host_total_credit": 0,
         "host_expavg_credit": 0,
         "max_in_progress": None,
-        "hr_class": 0,
+        "last_decisions": [],
         "locked": True,
     }
 
@@ -218,7 +242,7 @@ def _host_columns(found: dict[str, Any]) -> dict[str, Any]:
         "host_total_credit": found["total_credit"],
         "host_expavg_credit": found["expavg_credit"],
         "max_in_progress": found["max_in_progress"],
-        "hr_class": found["hr_class"],
+        "last_decisions": found["last_decisions"],
     }
 
 
@@ -262,7 +286,11 @@ def _caller(row: dict[str, Any], *, assigned: bool) -> Caller:
         host_total_credit=float(row["host_total_credit"]),
         host_expavg_credit=row["host_expavg_credit"],
         max_in_progress=row["max_in_progress"],
-        hr_class=row["hr_class"],
+        last_decisions=tuple(row["last_decisions"]),
+        any_sensor=row["any_sensor"],
+        any_broadcast=row["any_broadcast"],
+        # Found by its facts: what waits for it comes with its next request.
+        any_for_host=row["any_for_host"],
         assigned=assigned,
         detached=bool(row.get("detached")),
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from scheduler import sql, storage
-from scheduler.facts.hosts import Report
+from scheduler.facts.hosts import Lesson, Report
 from scheduler.facts.work import output_name
+from scheduler.lifecycle import Outcome
 from scheduler.policy import reports as policy
+from scheduler.policy import trust
 
 
 class StaleReport(RuntimeError):
@@ -41,10 +44,14 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What became of the reports: every name to acknowledge, and how many were taken."""
+    """What became of the reports: every name to acknowledge, how many were taken, what they teach.
+
+    `lessons` are those of the host that reports, by app version.
+    """
 
     acknowledge: tuple[str, ...] = ()
     taken: int = 0
+    lessons: Mapping[int, Lesson] = field(default_factory=dict)
 
 
 def look_up(reports: Sequence[Report], *, most: int) -> Reported:
@@ -90,7 +97,15 @@ def lock(reported: Reported, *, detached_host_id: int | None = None) -> tuple[in
     return tuple(row["id"] for row in rows)
 
 
-def record(reported: Reported, *, account_id: int, ncpus: int, now: datetime) -> Settlement:
+def record(
+    reported: Reported,
+    *,
+    account_id: int,
+    host_id: int,
+    ncpus: int,
+    daily_quota: int,
+    now: datetime,
+) -> Settlement:
     """Settle the reports of an account; all are acknowledged, those that count are taken.
 
     The workunits are locked (`lock`).  A report counts if its result is in progress or was given
@@ -114,7 +129,34 @@ def record(reported: Reported, *, account_id: int, ncpus: int, now: datetime) ->
         accepted[row["id"]] = (report, *times)
     if accepted:
         _settle(accepted, reported.arrivals, now=now)
-    return Settlement(acknowledge=names, taken=len(accepted))
+    own = [rows[result_id] for result_id in accepted if rows[result_id]["host_id"] == host_id]
+    lessons = _lessons(own, {i: report for i, (report, *_) in accepted.items()}, daily_quota)
+    return Settlement(acknowledge=names, taken=len(accepted), lessons=lessons)
+
+
+def _lessons(
+    rows: Iterable[Mapping[str, Any]], reports: Mapping[int, Report], daily_quota: int
+) -> dict[int, Lesson]:
+    """How errors and successes change a host's quotas (PROTOCOL 10.5)."""
+    lessons: dict[int, Lesson] = {}
+    for row in rows:
+        version_id = row["app_version_id"]
+        if version_id is None:
+            continue
+        before = row["max_results_per_day"]
+        lesson = lessons.get(version_id) or Lesson(
+            app_version_id=version_id, quota_before=before, quota_after=before
+        )
+        quota = daily_quota if row["daily_quota"] is None else row["daily_quota"]
+        report = reports[row["id"]]
+        if policy.outcome(report) is Outcome.SUCCESS:
+            after = trust.after_success(lesson.quota_after, daily_quota=quota)
+            lesson = replace(lesson, quota_after=after)
+        elif policy.is_the_hosts_fault(report):
+            after = trust.after_error(lesson.quota_after, daily_quota=quota)
+            lesson = replace(lesson, quota_after=after, had_errors=True)
+        lessons[version_id] = lesson
+    return lessons
 
 
 def _settle(

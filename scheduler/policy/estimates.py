@@ -11,6 +11,8 @@ MIN_FREE_DISK_BYTES = 1e9
 GIGABYTE = 1e9
 #: So many results must have been seen before the measured speed counts (PROTOCOL 10.2).
 ENOUGH_SAMPLES = 10
+#: So many on all hosts together, before the peak is corrected by what they made of it.
+ENOUGH_SAMPLES_OF_ALL = 100
 #: A measured speed is believed up to so many times the benchmark.
 MOST_TIMES_BENCHMARK = 250.0
 MAX_CPUS = 64
@@ -54,13 +56,22 @@ def active_fraction(host: HostDescription) -> float:
     return min(1.0, max(0.1, host.on_frac * host.active_frac))
 
 
+def gpu_active_fraction(host: HostDescription) -> float:
+    """The share of the time in which this host lets its GPUs compute, within 0.1 and 1."""
+    return min(1.0, max(0.1, host.on_frac * host.gpu_active_frac))
+
+
 def flops(version: VersionFacts, fpops: float) -> float:
     """The speed, in FLOPS, at which a version is expected to run on a host (PROTOCOL 10.2).
 
-    Measured once enough results are known (`et_avg` is seconds per floating-point operation
-    estimated), else the benchmark times the CPUs used.
+    Measured on this host once enough results are known (`et_avg` is seconds per floating-point
+    operation estimated), else by what all hosts make of its peak, else what its plan class
+    projects, else the benchmark times the CPUs used.
     """
-    benchmark = max(1e6, fpops) * version.avg_ncpus
+    benchmark = version.projected_flops or max(1e6, fpops) * version.avg_ncpus
     if version.et_n > ENOUGH_SAMPLES and version.et_avg > 0:
         return min(1 / version.et_avg, MOST_TIMES_BENCHMARK * benchmark)
+    if version.pfc_n > ENOUGH_SAMPLES_OF_ALL and version.pfc_avg > 0:
+        peak = version.peak_flops or benchmark
+        return min(peak / version.pfc_avg, MOST_TIMES_BENCHMARK * benchmark)
     return benchmark

@@ -16,13 +16,19 @@ MOST_RESENDS = 5
 
 @dataclass(slots=True)
 class Holdings:
-    """What to say of held and lost results; `held` counts those in progress by app."""
+    """What to say of held and lost results.
+
+    `held` counts, by app and app version, all that the host was assigned and that is not over,
+    whether its client knows of it or not (W26); `acknowledge` are those it lists for the first
+    time.
+    """
 
     abort: list[str] = field(default_factory=list)
     abort_if_not_started: list[str] = field(default_factory=list)
     resend: list[HeldResult] = field(default_factory=list)
     give_up: list[HeldResult] = field(default_factory=list)
-    held: Counter[int] = field(default_factory=Counter)
+    held: Counter[tuple[int, int | None]] = field(default_factory=Counter)
+    acknowledge: list[int] = field(default_factory=list)
 
 
 def review(
@@ -39,15 +45,14 @@ def review(
             holdings.abort_if_not_started.append(name)
         elif result.state != ResultState.IN_PROGRESS:
             holdings.abort.append(name)
-        if result is not None and result.state == ResultState.IN_PROGRESS:
-            holdings.held[result.app_id] += 1
     for result in by_name.values():
-        if (
-            result.host_id == host_id
-            and result.state == ResultState.IN_PROGRESS
-            and result.name not in listed
-            and result.name not in reported
-        ):
+        if result.host_id != host_id or result.state != ResultState.IN_PROGRESS:
+            continue
+        holdings.held[result.app_id, result.app_version_id] += 1
+        if result.name in listed:
+            if not result.acknowledged:
+                holdings.acknowledge.append(result.id)
+        elif result.name not in reported:
             _lost(result, holdings)
     return holdings
 

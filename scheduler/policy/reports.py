@@ -20,6 +20,15 @@ def outcome(report: Report) -> Outcome:
     return Outcome.CLIENT_ERROR
 
 
+#: The exit status of a result that the project itself aborted.
+EXIT_ABORTED_BY_PROJECT = 202
+
+
+def is_the_hosts_fault(report: Report) -> bool:
+    """Whether an error counts against the host: not if the project aborted it (PROTOCOL 9.2)."""
+    return report.exit_status != EXIT_ABORTED_BY_PROJECT
+
+
 def is_taken(*, state: int, owner: int | None, reporter: int) -> bool:
     """Whether a report counts: of a result that is open to it, by the account that was given it."""
     return state in OPEN_TO_REPORTS and owner == reporter

@@ -1,110 +1,188 @@
-"""Which of the unsent results a host can be given, and why not the others [pure]."""
+"""Which of the unsent results a host can be given, and why not the others [pure].
+
+Sources: PROTOCOL 10.2 to 10.5.  GPUs are served before CPUs; a candidate that one device cannot
+take may go to another, and is refused only when none of those that ask can take it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from enum import StrEnum
 
-from scheduler.facts.hosts import Assignment, Candidate, HostFacts, VersionFacts, Wish
-from scheduler.policy import estimates
+from scheduler.facts.hosts import (
+    AppFacts,
+    Assignment,
+    Candidate,
+    HostFacts,
+    Taste,
+    VersionFacts,
+    Wish,
+)
+from scheduler.policy import estimates, scoring, trust
+from scheduler.policy.fair_share import interleave
+from scheduler.policy.limits import Rooms
+
+#: The wish of apps that are no burden: one result each, whatever else is asked for.
+SENSOR = "sensor"
 
 
 class Refusal(StrEnum):
     """Why a candidate is not for this host."""
 
+    TASTE = "taste"
     NO_VERSION = "no_version"
+    PLAN_CLASS = "plan_class"
+    DEVICE = "device"
+    COMMITTED = "committed"
+    UNKNOWN_CLASS = "unknown_class"
+    QUOTA = "quota"
     MEMORY = "memory"
     DISK = "disk"
+    DISK_TAKEN = "disk_taken"
+    BANDWIDTH = "bandwidth"
     DEADLINE = "deadline"
+    RESERVED = "reserved"
     IN_PROGRESS_LIMIT = "in_progress_limit"
+
+
+#: Refusals that will be the same tomorrow: enough of them make a result unsendable.
+LASTING = frozenset(
+    {
+        Refusal.NO_VERSION,
+        Refusal.PLAN_CLASS,
+        Refusal.COMMITTED,
+        Refusal.UNKNOWN_CLASS,
+        Refusal.MEMORY,
+        Refusal.DISK,
+        Refusal.BANDWIDTH,
+    }
+)
+
+Refused = tuple[Refusal, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a look goes by, beside host and wishes.
+
+    `versions` are the host's app versions by app, best first; `apps` every app whose results are
+    looked at; `daily_quota` the project's, `chance_key` keys the draws.
+    """
+
+    apps: Mapping[int, AppFacts]
+    versions: Mapping[int, Sequence[VersionFacts]]
+    rooms: Rooms
+    today: date
+    daily_quota: int = 0
+    chance_key: str = ""
 
 
 @dataclass(slots=True)
 class Choice:
     """What a look through the candidates found.
 
-    `feasible` keeps the candidates' order and is longer than the wish: some of them may be taken by
-    others before they are claimed.
+    `feasible` holds, by device, assignments in the candidates' order, and more than the wish: some
+    may be taken by others before they are claimed.  `lasting` keeps each refusal that will not
+    pass, for those who ask why a result finds no host.
     """
 
-    feasible: list[Assignment] = field(default_factory=list)
+    feasible: dict[str, list[Assignment]] = field(default_factory=dict)
     refused: Counter[Refusal] = field(default_factory=Counter)
     example: dict[Refusal, str] = field(default_factory=dict)
+    lasting: list[tuple[Candidate, Refusal, str]] = field(default_factory=list)
 
-    def refuse(self, reason: Refusal, sentence: str) -> None:
+    def refuse(self, candidate: Candidate, reason: Refusal, sentence: str) -> None:
         """Count a refusal; the first sentence of a reason is kept."""
         self.refused[reason] += 1
         self.example.setdefault(reason, sentence)
+        if reason in LASTING:
+            self.lasting.append((candidate, reason, sentence))
+
+    @property
+    def found(self) -> int:
+        """How many assignments there are on all devices."""
+        return sum(len(each) for each in self.feasible.values())
+
+
+def order(
+    candidates: Iterable[Candidate], *, host: HostFacts, rules: Rules, draw: float
+) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
+    """Put candidates into the order in which they are judged; those disliked apart, with why.
+
+    What is for this host alone comes first, then what scores highest with this volunteer and
+    computer (PROTOCOL 10.4); among equals the apps' weights decide, then age.
+    """
+    apps, taste = rules.apps, host.taste
+    plain = {app.id for app in apps.values() if _is_plain(app, taste)}
+    scored: dict[float, dict[int, list[Candidate]]] = {}
+    disliked: list[tuple[Candidate, str]] = []
+    for candidate in candidates:
+        points: float = candidate.priority
+        if candidate.app_id not in plain:
+            app = apps[candidate.app_id]
+            if why := scoring.why_unwanted(candidate, app=app, taste=taste):
+                disliked.append((candidate, why))
+                continue
+            points = scoring.score(candidate, app=app, host=host) or 0.0
+        if candidate.target_kind:
+            points += _FIRST
+        scored.setdefault(points, {}).setdefault(candidate.app_id, []).append(candidate)
+    weights = {app.id: app.weight for app in apps.values()}
+    ordered: list[Candidate] = []
+    for points in sorted(scored, reverse=True):
+        lanes = scored[points]
+        if len(lanes) == 1:
+            ordered += next(iter(lanes.values()))
+        else:
+            ordered += interleave(lanes, weights, draw)
+    return ordered, disliked
+
+
+def _is_plain(app: AppFacts, taste: Taste) -> bool:
+    """Whether nothing but priority and age tells this app's candidates apart."""
+    has_wishes = taste.selected_apps or taste.likes or taste.dislikes
+    return not (has_wishes or app.beta or app.locality or app.n_size_classes > 1)
+
+
+#: More than any priority and score.
+_FIRST = 1e12
 
 
 def choose(
-    candidates: Iterable[Candidate],
+    candidates: Sequence[Candidate],
     *,
     host: HostFacts,
-    wish: Wish,
-    versions: Mapping[int, Sequence[VersionFacts]],
-    names: Mapping[int, str],
-    rooms: Mapping[int, int] | None = None,
+    wishes: Sequence[Wish],
+    rules: Rules,
 ) -> Choice:
-    """Judge candidates for a host, in their order.
+    """Judge candidates for a host, in their order, device after device.
 
-    `versions` are the host's app versions by app, best first; `names` are the apps' names for the
-    sentences; `rooms` says how many more results of an app the host may hold, where that is
-    limited.  One result per workunit is taken: never two of one workunit on one host.
+    One result per workunit is taken: never two of one workunit on one host.
     """
     choice = Choice()
-    seen: set[int] = set()
-    disk_left = host.disk_bytes
-    queued = wish.queued_seconds
-    rooms = dict(rooms or {})
+    judge = _Judge(host, rules)
+    taken: set[int] = set()
+    why: dict[int, Refused] = {}
+    for wish in wishes:
+        found = choice.feasible.setdefault(wish.device, [])
+        queued = wish.queued_seconds
+        for candidate in candidates:
+            if candidate.workunit_id in taken:
+                continue
+            verdict = judge.judge(candidate, wish.device, queued)
+            if isinstance(verdict, Assignment):
+                taken.add(candidate.workunit_id)
+                found.append(verdict)
+                queued += verdict.seconds / host.ncpus if queued else 0.0
+            elif verdict is not None:
+                why[candidate.result_id] = verdict
     for candidate in candidates:
-        if candidate.workunit_id in seen:
-            continue
-        version = version_for(candidate, versions.get(candidate.app_id, ()), host)
-        name = names.get(candidate.app_id, "this application")
-        if version is None:
-            choice.refuse(Refusal.NO_VERSION, f"{name} is not available for your type of computer.")
-            continue
-        speed = estimates.flops(version, host.fpops)
-        seconds = candidate.rsc_fpops_est / speed
-        if refusal := _misfit(candidate, host, seconds, disk_left, queued, name):
-            choice.refuse(*refusal)
-            continue
-        if rooms.get(candidate.app_id, 1) <= 0:
-            choice.refuse(
-                Refusal.IN_PROGRESS_LIMIT,
-                f"This computer has reached a limit on tasks in progress for {name}",
-            )
-            continue
-        if candidate.app_id in rooms:
-            rooms[candidate.app_id] -= 1
-        seen.add(candidate.workunit_id)
-        disk_left -= candidate.rsc_disk_bound
-        queued += seconds / host.ncpus if queued else 0.0
-        choice.feasible.append(
-            Assignment(candidate=candidate, version=version, flops=speed, seconds=seconds)
-        )
+        if candidate.workunit_id not in taken and candidate.result_id in why:
+            choice.refuse(candidate, *why[candidate.result_id])
     return choice
-
-
-def version_for(
-    candidate: Candidate, versions: Sequence[VersionFacts], host: HostFacts
-) -> VersionFacts | None:
-    """The version a candidate would run in on this host: a pinned one, or the best current one."""
-    if candidate.hr_class and candidate.hr_class != host.hr_class:
-        return None
-    for version in versions:
-        if candidate.app_version_id is not None:
-            if version.id == candidate.app_version_id:
-                return version
-        elif candidate.app_version_num:
-            if version.version_num == candidate.app_version_num:
-                return version
-        elif not version.deprecated:
-            return version
-    return None
 
 
 def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
@@ -112,37 +190,208 @@ def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
 
     BOINC's rule: go on while seconds or instances are still asked for (PROTOCOL 10.4).
     """
+    if wish.device == SENSOR:
+        return min(room, len(assignments))
     seconds, instances = wish.seconds, wish.instances
     for count, assignment in enumerate(assignments):
         if count >= room or (seconds <= 0 and instances <= 0):
             return count
-        seconds -= assignment.seconds * assignment.version.avg_ncpus
-        instances -= assignment.version.avg_ncpus
+        used = assignment.version.device_count if wish.device else assignment.version.avg_ncpus
+        seconds -= assignment.seconds * used
+        instances -= used
     return min(room, len(assignments))
 
 
-def _misfit(
-    candidate: Candidate, host: HostFacts, seconds: float, disk: float, queued: float, name: str
-) -> tuple[Refusal, str] | None:
-    """The first reason why a candidate does not fit, in BOINC's order and wording."""
-    if candidate.rsc_memory_bound > host.memory_bytes:
-        wants, has = candidate.rsc_memory_bound / 2**20, host.memory_bytes / 2**20
-        return Refusal.MEMORY, (
-            f"{name} needs {wants:.2f} MB RAM but only {has:.2f} MB is available for use."
+class _Judge:
+    """Judges one candidate after another; what is chosen uses up disk, rooms and quotas."""
+
+    def __init__(self, host: HostFacts, rules: Rules) -> None:
+        self.host = host
+        self.rules = rules
+        self.rooms = rules.rooms
+        self.disk_left = host.disk_bytes
+        self._quotas: dict[int, int | None] = {}
+        self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
+
+    def judge(
+        self, candidate: Candidate, device: str, queued: float
+    ) -> Assignment | Refused | None:
+        """An assignment, or the first reason why not; None if it is not this device's concern."""
+        app = self.rules.apps[candidate.app_id]
+        if app.non_cpu_intensive is not (device == SENSOR):
+            return None
+        key = (app.id, device, candidate.app_version_id, candidate.app_version_num)
+        version = self._versions.get(key)
+        if version is None:
+            version = self._versions[key] = self._version_for(candidate, app, device)
+        if isinstance(version, tuple):
+            return version
+        speed = estimates.flops(version, self.host.fpops)
+        seconds = candidate.rsc_fpops_est / speed
+        reliable = candidate.reserved and self._is_reliable(app, version)
+        delay = _delay(candidate, app, seconds) if reliable else candidate.delay_bound
+        refusal = (
+            _class_misfit(candidate, app, self.host)
+            or self._size_misfit(candidate, app)
+            or self._late(version, seconds, delay, 0.0 if device == SENSOR else queued)
+            or (_reserved(app) if candidate.reserved and not reliable else None)
+            or self._over_limit(app, version)
         )
-    if candidate.rsc_disk_bound > disk:
-        missing = (candidate.rsc_disk_bound - disk) / 2**20
-        return Refusal.DISK, (
-            f"{name} needs {missing:.2f}MB more disk space.  You currently have "
-            f"{disk / 2**20:.2f} MB available and it needs "
-            f"{candidate.rsc_disk_bound / 2**20:.2f} MB."
+        if refusal is not None:
+            return refusal
+        self._take(candidate, app, version)
+        return Assignment(
+            candidate=candidate,
+            version=version,
+            flops=speed,
+            seconds=seconds,
+            delay=delay,
+            replicate=self._needs_company(candidate, app, version),
         )
-    # An empty queue may always try: BOINC skips the check then (PROTOCOL 10.3).
-    if queued > 0:
-        takes = queued + seconds / host.active_fraction
-        if takes > candidate.delay_bound.total_seconds():
-            return Refusal.DEADLINE, (
-                "Tasks won't finish in time: BOINC computes "
-                f"{host.active_fraction:.1%} of the time and {queued:.0f} seconds are queued."
+
+    def _version_for(
+        self, candidate: Candidate, app: AppFacts, device: str
+    ) -> VersionFacts | Refused:
+        """The fastest version that the candidate may run in, on this device of this host."""
+        wanted = "" if device == SENSOR else device
+        versions = self.rules.versions.get(app.id, ())
+        if candidate.app_version_id is not None:
+            known = [v for v in versions if v.id == candidate.app_version_id]
+            if not known:
+                return Refusal.COMMITTED, "Tasks are committed to other platforms"
+        elif candidate.app_version_num:
+            known = [v for v in versions if v.version_num == candidate.app_version_num]
+        else:
+            known = _newest(versions, allow_beta=self.host.taste.allow_beta)
+        if not known:
+            return Refusal.NO_VERSION, f"{app.title} is not available for your type of computer."
+        fit = [v for v in known if not v.unfit]
+        if not fit:
+            return Refusal.PLAN_CLASS, known[0].unfit
+        on_device = [v for v in fit if v.device == wanted]
+        if not on_device:
+            return (
+                Refusal.DEVICE,
+                f"No tasks of {app.title} are available for the devices asked for",
             )
+        return max(on_device, key=lambda v: estimates.flops(v, self.host.fpops))
+
+    def _size_misfit(self, candidate: Candidate, app: AppFacts) -> Refused | None:
+        """Memory, disk, bandwidth: in BOINC's order and wording (PROTOCOL 10.3)."""
+        host = self.host
+        if candidate.rsc_memory_bound > host.memory_bytes:
+            wants, has = candidate.rsc_memory_bound / 2**20, host.memory_bytes / 2**20
+            return Refusal.MEMORY, (
+                f"{app.title} needs {wants:.2f} MB RAM but only {has:.2f} MB is available for use."
+            )
+        if candidate.rsc_disk_bound > self.disk_left:
+            missing = (candidate.rsc_disk_bound - self.disk_left) / 2**20
+            # What is chosen takes disk as well: that refusal passes with the work.
+            is_too_big = candidate.rsc_disk_bound > host.disk_bytes
+            return Refusal.DISK if is_too_big else Refusal.DISK_TAKEN, (
+                f"{app.title} needs {missing:.2f}MB more disk space.  You currently have "
+                f"{self.disk_left / 2**20:.2f} MB available and it needs "
+                f"{candidate.rsc_disk_bound / 2**20:.2f} MB."
+            )
+        if 0 < host.bandwidth < candidate.rsc_bandwidth_bound:
+            return Refusal.BANDWIDTH, (
+                f"{app.title} needs {candidate.rsc_bandwidth_bound / 1e3:.2f} kB/sec of download "
+                f"bandwidth, but only {host.bandwidth / 1e3:.2f} kB/sec was measured."
+            )
+        return None
+
+    def _late(
+        self, version: VersionFacts, seconds: float, delay: timedelta, queued: float
+    ) -> Refused | None:
+        # An empty queue may always try: BOINC skips the check then (PROTOCOL 10.3).
+        if queued <= 0:
+            return None
+        active = self.host.gpu_active_fraction if version.device else self.host.active_fraction
+        if queued + seconds / active <= delay.total_seconds():
+            return None
+        return Refusal.DEADLINE, (
+            "Tasks won't finish in time: BOINC computes "
+            f"{active:.1%} of the time and {queued:.0f} seconds are queued."
+        )
+
+    def _over_limit(self, app: AppFacts, version: VersionFacts) -> Refused | None:
+        if self.rooms.left(app.id, on_gpu=bool(version.device)) <= 0:
+            return Refusal.IN_PROGRESS_LIMIT, (
+                f"This computer has reached a limit on tasks in progress for {app.title}"
+            )
+        left = self._quota_left(app, version)
+        if left is not None and left <= 0:
+            return Refusal.QUOTA, (
+                f"This computer has finished a daily quota of {version.record.results_today} tasks"
+            )
+        return None
+
+    def _quota_left(self, app: AppFacts, version: VersionFacts) -> int | None:
+        if version.id not in self._quotas:
+            quota = self._daily_quota(app)
+            gpus = sum(g.count for g in self.host.machine.gpus if g.kind == version.device)
+            self._quotas[version.id] = trust.quota_left(
+                version.record,
+                daily_quota=quota,
+                devices=gpus if version.device else self.host.ncpus,
+                today=self.rules.today,
+            )
+        return self._quotas[version.id]
+
+    def _daily_quota(self, app: AppFacts) -> int:
+        return self.rules.daily_quota if app.daily_quota is None else app.daily_quota
+
+    def _take(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> None:
+        self.disk_left -= candidate.rsc_disk_bound
+        self.rooms.take(app.id, on_gpu=bool(version.device))
+        left = self._quotas.get(version.id)
+        if left is not None:
+            self._quotas[version.id] = left - 1
+
+    def _is_reliable(self, app: AppFacts, version: VersionFacts) -> bool:
+        return app.reliable_max_turnaround is None or trust.is_reliable(
+            version.record,
+            max_turnaround=app.reliable_max_turnaround,
+            daily_quota=self._daily_quota(app),
+        )
+
+    def _needs_company(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> bool:
+        """Whether adaptive replication has this workunit computed by others as well."""
+        if app.target_nresults <= 1 or candidate.target_nresults > 1:
+            return False
+        drawn = trust.draw(self.rules.chance_key, candidate.workunit_id, self.host.id)
+        return not trust.is_trusted(version.record, trusted_after=app.trusted_after, draw=drawn)
+
+
+def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[VersionFacts]:
+    """The newest current version of each platform and plan class."""
+    newest: dict[tuple[str, str], VersionFacts] = {}
+    for version in versions:
+        if version.deprecated or (version.beta and not allow_beta):
+            continue
+        known = newest.get((version.platform, version.plan_class))
+        if known is None or known.version_num < version.version_num:
+            newest[version.platform, version.plan_class] = version
+    return list(newest.values())
+
+
+def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refused | None:
+    """Homogeneous redundancy: a workunit stays in the class of its first host (PROTOCOL 9.8)."""
+    if not app.hr_type:
+        return None
+    own = host.hr_classes.get(app.hr_type, 0)
+    if not own:
+        return Refusal.UNKNOWN_CLASS, "Your computer type is not supported by this project"
+    if candidate.hr_class and candidate.hr_class != own:
+        return Refusal.COMMITTED, "Tasks are committed to other platforms"
     return None
+
+
+def _reserved(app: AppFacts) -> Refused:
+    return Refusal.RESERVED, f"Tasks of {app.title} are reserved for quick, reliable computers now"
+
+
+def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
+    """How long a reliable host gets for a retry: less, but twice the estimate if that fits."""
+    whole = candidate.delay_bound
+    return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))

@@ -79,23 +79,37 @@ def _converse(
     if caller.detached:
         hosts.detach(host_id=caller.host_id, workunit_ids=locked, now=now)
     settled = report.record(
-        reported, account_id=caller.account_id, ncpus=described.p_ncpus, now=now
+        reported,
+        account_id=caller.account_id,
+        host_id=caller.host_id,
+        ncpus=described.p_ncpus,
+        daily_quota=config.daily_quota,
+        now=now,
     )
     holdings = dispatch.review_holdings(
         host_id=caller.host_id,
         listed=[result.name for result in request.other_results],
         reported=settled.acknowledge,
     )
-    work = dispatch.give(
-        translate.host_facts(caller, described, translate.preferences(request), held=holdings.held),
-        wish=translate.wish(request),
+    host = translate.host_facts(request, caller, described, held=holdings.held)
+    asking = dispatch.Asking(
+        wishes=translate.wishes(request, host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
-        holdings=holdings,
-        config=config,
+        any_sensor=caller.any_sensor,
+        any_broadcast=caller.any_broadcast,
+    )
+    work = dispatch.give(host, asking, holdings=holdings, config=config, now=now)
+    said = tuple(_messages(request, work, config))
+    hosts.keep(
+        caller,
+        described,
+        rpc_seqno=request.rpc_seqno,
+        decision=translate.decision(work, said, now=now),
+        lessons=translate.lessons(work, settled.lessons),
+        acknowledged=holdings.acknowledge,
         now=now,
     )
-    hosts.keep(caller, described, rpc_seqno=request.rpc_seqno, refusals=dict(work.refused), now=now)
     _adopt(request, caller)
     mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
     return (
@@ -105,7 +119,7 @@ def _converse(
         | translate.work_part(work, config)
         | {
             "result_acks": settled.acknowledge,
-            "messages": tuple(_messages(request, work, config)),
+            "messages": said,
             "gui_urls": (
                 GuiUrl(name="Status", description="What the project does", url=config.master_url),
             ),
@@ -139,7 +153,7 @@ def _messages(request: SchedulerRequest, work: Work, config: ProjectConfig) -> I
         # "too recent" tells a stock client not to count this as "no work" (PROTOCOL 2.4).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
-    if not work.versions and handout.any_app_version():
+    if not work.versions and work.apps and handout.any_app_version():
         yield Message(
             text=f"{config.name} doesn't support computers of type {request.platform_name}",
             priority="notice",

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from hashlib import md5
+from typing import Any
 
 from scheduler import signing, storage
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Given, Version, VersionFile, Work
-from scheduler.facts.hosts import HostDescription, HostFacts, Preferences, Report, Wish
+from scheduler.facts.hosts import (
+    AppFacts,
+    HostDescription,
+    HostFacts,
+    Lesson,
+    Preferences,
+    Report,
+    Taste,
+    VersionFacts,
+    Wish,
+)
+from scheduler.facts.machines import Gpu, Machine
 from scheduler.facts.work import output_name
 from scheduler.operations.hosts import Caller, Credentials
-from scheduler.policy import estimates
+from scheduler.policy import estimates, hr
 from scheduler.policy.lost import Holdings
-from scheduler.wire import messages
+from scheduler.wire import messages, project_prefs
 
 #: What BOINC clients take as this server's version; 507 and later may replace host-specific
 #: preferences, 800 and later is a current server.
@@ -23,7 +38,12 @@ SCHEDULER_VERSION = 802
 MOST_SECONDS = 28 * 86400.0
 _MOST_STDERR = 64 * 1024
 _PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
+_MOST_FEATURES = 4096
 _CPID = re.compile(r"[0-9a-f]{32}")
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+#: What clients call kinds of GPUs, and what plan classes call them.
+_GPU_KINDS = {"NVIDIA": "nvidia", "ATI": "amd", "intel_gpu": "intel", "apple_gpu": "apple"}
+_GPU_TYPES = {kind: name for name, kind in _GPU_KINDS.items()}
 
 
 def credentials(request: messages.SchedulerRequest) -> Credentials:
@@ -65,7 +85,71 @@ def description(request: messages.SchedulerRequest, ip_addr: str) -> HostDescrip
         on_frac=_fraction(times.on_frac),
         active_frac=_fraction(times.active_frac),
         gpu_active_frac=_fraction(times.gpu_active_frac),
+        p_features=info.p_features[:_MOST_FEATURES],
+        capabilities=_capabilities(request),
     )
+
+
+def _capabilities(request: messages.SchedulerRequest) -> dict[str, Any]:
+    """What is shown of a computer's special parts; empty for most."""
+    info = request.host_info
+    parts: dict[str, Any] = {
+        "gpus": [
+            {"type": one.type, "count": one.count, "name": one.name} for one in request.coprocs
+        ],
+        "virtualbox": info.virtualbox_version,
+        "docker": info.docker_version,
+        "wsl": info.wsl_available,
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def machine(
+    request: messages.SchedulerRequest, described: HostDescription, prefs: Preferences
+) -> Machine:
+    """The computer as plan classes see it: what the project may use of it."""
+    info = request.host_info
+    return Machine(
+        ncpus=estimates.usable_cpus(described, prefs),
+        fpops=described.p_fpops,
+        memory_bytes=estimates.usable_memory(described, prefs),
+        p_vendor=info.p_vendor,
+        p_model=info.p_model,
+        p_features=frozenset(info.p_features.lower().split()),
+        os_name=info.os_name,
+        os_version=info.os_version,
+        client_version=request.client_version,
+        virtualbox_version=info.virtualbox_version,
+        vm_extensions=not info.p_vm_extensions_disabled,
+        docker_version="" if request.dont_use_docker else info.docker_version,
+        wsl=info.wsl_available,
+        gpus=tuple(_gpu(one) for one in request.coprocs if one.count > 0),
+    )
+
+
+def _gpu(one: messages.Coproc) -> Gpu:
+    opencl = one.opencl
+    return Gpu(
+        kind=_GPU_KINDS.get(one.type, one.type),
+        count=one.count,
+        name=one.name,
+        ram_bytes=one.total_memory
+        or one.local_ram * 2.0**20
+        or (opencl.global_mem_size if opencl else 0.0)
+        or one.available_ram,
+        peak_flops=one.peak_flops,
+        driver_version=one.driver_version,
+        cuda_version=one.cuda_version,
+        compute_capability=100 * one.compute_capability_major + one.compute_capability_minor,
+        opencl_version=_opencl_version(opencl.opencl_device_version) if opencl else 0,
+        opencl_driver=opencl.opencl_driver_version if opencl else "",
+    )
+
+
+def _opencl_version(text: str) -> int:
+    """``OpenCL 1.2 CUDA`` is 102; 0 if it says none."""
+    found = _VERSION.search(text)
+    return 100 * int(found[1]) + int(found[2]) if found else 0
 
 
 def _fraction(value: float) -> float:
@@ -87,32 +171,82 @@ def preferences(request: messages.SchedulerRequest) -> Preferences:
 
 
 def host_facts(
-    caller: Caller, described: HostDescription, prefs: Preferences, *, held: Mapping[int, int]
+    request: messages.SchedulerRequest,
+    caller: Caller,
+    described: HostDescription,
+    *,
+    held: Mapping[tuple[int, int | None], int],
 ) -> HostFacts:
     """The host as dispatch judges it."""
+    prefs = preferences(request)
+    wanted = project_prefs.decode(caller.project_prefs, caller.venue)
+    ncpus = estimates.usable_cpus(described, prefs)
+    if wanted.max_cpus:
+        ncpus = max(1, min(ncpus, wanted.max_cpus))
     return HostFacts(
         id=caller.host_id,
         account_id=caller.account_id,
-        ncpus=estimates.usable_cpus(described, prefs),
+        team_id=caller.team_id,
+        ncpus=ncpus,
         fpops=described.p_fpops,
         memory_bytes=estimates.usable_memory(described, prefs),
         disk_bytes=estimates.usable_disk(described, prefs),
+        bandwidth=described.n_bwdown,
         active_fraction=estimates.active_fraction(described),
+        gpu_active_fraction=estimates.gpu_active_fraction(described),
         max_in_progress=caller.max_in_progress,
         held=held,
-        hr_class=caller.hr_class,
+        hr_classes={
+            hr_type: hr.hr_class(
+                hr_type,
+                os_name=described.os_name,
+                p_vendor=described.p_vendor,
+                p_model=described.p_model,
+            )
+            for hr_type in (1, 2)
+        },
+        machine=machine(request, described, prefs),
+        taste=_taste(request, wanted),
+        near_files=frozenset(file.name for file in request.sticky_files if file.status >= 0),
     )
 
 
-def wish(request: messages.SchedulerRequest) -> Wish:
-    """How much work the client wants; nothing if its user wants none."""
+def _taste(request: messages.SchedulerRequest, wanted: project_prefs.ProjectPreferences) -> Taste:
+    return Taste(
+        likes=frozenset(request.user_keywords.yes) | frozenset(wanted.keywords_yes),
+        dislikes=frozenset(request.user_keywords.no) | frozenset(wanted.keywords_no),
+        selected_apps=frozenset(wanted.selected_apps),
+        allow_other_apps=wanted.allow_other_apps,
+        allow_beta=wanted.allow_beta,
+        max_held=wanted.max_held or None,
+        devices_off=frozenset(wanted.devices_off),
+    )
+
+
+def wishes(request: messages.SchedulerRequest, taste: Taste) -> tuple[Wish, ...]:
+    """How much work the client wants for each device, GPUs first; nothing if its user wants none.
+
+    A device that the volunteer has switched off for this project is asked nothing for.
+    """
     if request.dont_send_work:
-        return Wish()
-    seconds = max(request.cpu_req_secs, request.work_req_seconds if not request.coprocs else 0.0)
+        return ()
+    cpu = max(request.cpu_req_secs, request.work_req_seconds if not request.coprocs else 0.0)
+    asked = [
+        _wish(
+            _GPU_KINDS.get(one.type, one.type), one.req_secs, one.req_instances, one.estimated_delay
+        )
+        for one in request.coprocs
+    ]
+    asked.append(_wish("", cpu, request.cpu_req_instances, request.estimated_delay))
+    return tuple(wish for wish in asked if wish.anything and wish.device not in taste.devices_off)
+
+
+def _wish(device: str, seconds: float, instances: float, delay: float) -> Wish:
     return Wish(
+        device=device,
         seconds=min(MOST_SECONDS, max(0.0, seconds)),
-        instances=max(0.0, request.cpu_req_instances),
-        queued_seconds=max(0.0, request.estimated_delay),
+        instances=max(0.0, instances),
+        queued_seconds=max(0.0, delay),
     )
 
 
@@ -231,7 +365,7 @@ def work_part(work: Work, config: ProjectConfig) -> dict[str, object]:
     }
     programs = {file.name: _program(file, config) for file in work.version_files}
     return {
-        "apps": tuple({version.app.id: _app(version) for version in versions}.values()),
+        "apps": tuple({version.app.id: _app(version.app) for version in versions}.values()),
         "files": tuple((inputs | programs).values()),
         "app_versions": tuple(
             _version(version, used[version.facts.id], work.version_files) for version in versions
@@ -253,12 +387,12 @@ def _program(file: VersionFile, config: ProjectConfig) -> messages.DownloadFile:
     )
 
 
-def _app(version: Version) -> messages.ReplyApp:
+def _app(app: AppFacts) -> messages.ReplyApp:
     return messages.ReplyApp(
-        name=version.app.name,
-        user_friendly_name=version.user_friendly_name or version.app.name,
-        non_cpu_intensive=version.non_cpu_intensive,
-        fraction_done_exact=version.fraction_done_exact,
+        name=app.name,
+        user_friendly_name=app.title,
+        non_cpu_intensive=app.non_cpu_intensive,
+        fraction_done_exact=app.fraction_done_exact,
     )
 
 
@@ -274,6 +408,8 @@ def _version(
         api_version=version.api_version or None,
         avg_ncpus=facts.avg_ncpus,
         flops=flops,
+        coprocs=_coprocs(facts),
+        gpu_ram=facts.gpu_ram or None,
         cmdline=version.cmdline or None,
         file_prefix=version.file_prefix or None,
         file_refs=tuple(
@@ -287,6 +423,13 @@ def _version(
             if file.app_version_id == facts.id
         ),
     )
+
+
+def _coprocs(facts: VersionFacts) -> tuple[messages.CoprocUsage, ...]:
+    if not facts.device:
+        return ()
+    kind = _GPU_TYPES.get(facts.device, facts.device)
+    return (messages.CoprocUsage(type=kind, count=facts.device_count),)
 
 
 def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
@@ -343,3 +486,33 @@ def _result(given: Given, version: Version) -> messages.ReplyResult:
             for position, output in enumerate(given.outputs)
         ),
     )
+
+
+def lessons(work: Work, reported: Mapping[int, Lesson]) -> list[Lesson]:
+    """What the reports taught and what was sent, by app version."""
+    sent = Counter(given.app_version_id for given in work.given)
+    records = {version_id: work.versions[version_id].facts.record for version_id in sent}
+    both = dict(reported)
+    for version_id, count in sent.items():
+        quota = records[version_id].max_results_per_day
+        known = both.get(version_id) or Lesson(
+            app_version_id=version_id, quota_before=quota, quota_after=quota
+        )
+        both[version_id] = replace(known, sent=count)
+    return sorted(both.values(), key=lambda lesson: lesson.app_version_id)
+
+
+def decision(
+    work: Work, said: Iterable[messages.Message], *, now: datetime
+) -> dict[str, Any] | None:
+    """What a request for work came to, as it is kept with the host; None if none was asked for."""
+    if not work.asked:
+        return None
+    return {
+        "at": now.isoformat(timespec="seconds"),
+        "given": len(work.given),
+        "resent": len(work.resent),
+        "refused": dict(work.refused),
+        "sentences": dict(work.sentences),
+        "said": [message.text for message in said],
+    }

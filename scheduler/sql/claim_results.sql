@@ -6,8 +6,9 @@ WITH chosen AS (
     FROM unnest(
         %(workunit_ids)s::bigint[],
         %(app_version_ids)s::bigint[],
-        %(flops)s::double precision[]
-    ) AS u (workunit_id, app_version_id, flops)
+        %(flops)s::double precision[],
+        %(delays)s::interval[]
+    ) AS u (workunit_id, app_version_id, flops, delay)
 ),
 
 free AS (
@@ -15,12 +16,20 @@ free AS (
         r.id,
         r.workunit_id,
         chosen.app_version_id,
-        chosen.flops
+        chosen.flops,
+        chosen.delay
     FROM chosen
     INNER JOIN result AS r ON chosen.workunit_id = r.workunit_id
     INNER JOIN app AS a ON r.app_id = a.id
     WHERE
         r.server_state = 2
+        -- What is for one host, account or team alone is for nobody else.
+        AND (
+            r.target_kind = 0
+            OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)
+            OR (r.target_kind = 2 AND r.target_id = %(account_id)s::bigint)
+            OR (r.target_kind = 3 AND r.target_id = %(team_id)s::bigint)
+        )
         AND NOT EXISTS (
             SELECT 1
             FROM result AS o
@@ -60,8 +69,8 @@ sent AS (
         app_version_id = free.app_version_id,
         flops_estimate = free.flops,
         sent_at = %(now)s::timestamptz,
-        report_deadline = %(now)s::timestamptz + w.delay_bound,
-        credit_deadline = %(now)s::timestamptz + w.delay_bound
+        report_deadline = %(now)s::timestamptz + free.delay,
+        credit_deadline = %(now)s::timestamptz + free.delay
         + coalesce(a.credit_window, w.delay_bound)
     FROM free
     INNER JOIN workunit AS w ON free.workunit_id = w.id

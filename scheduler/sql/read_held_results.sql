@@ -9,6 +9,7 @@ SELECT
     r.server_state * 10 + r.outcome AS state,
     r.attempt,
     r.resent_count,
+    (r.acknowledged_at IS NOT NULL) AS acknowledged,
     r.sent_at,
     r.report_deadline,
     w.delay_bound,

@@ -25,7 +25,10 @@ SELECT
     h.total_credit AS host_total_credit,
     h.expavg_credit AS host_expavg_credit,
     h.max_in_progress,
-    h.hr_class,
+    h.last_decisions,
+    flags.any_sensor,
+    flags.any_broadcast,
+    flags.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
     -- The host is ours until the transaction ends: one RPC at a time per host.
     pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0)) AS locked
@@ -34,4 +37,20 @@ INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
 LEFT JOIN host AS claimed ON claimed.id = %(host_id)s::bigint
 LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
+-- What is rare is looked for only where there is some: an RPC without costs no further statement.
+CROSS JOIN LATERAL (
+    SELECT
+        EXISTS (
+            SELECT FROM app WHERE app.non_cpu_intensive AND NOT app.deprecated
+        ) AS any_sensor,
+        EXISTS (
+            SELECT FROM workunit WHERE workunit.broadcast AND workunit.assimilate_state = 0
+        ) AS any_broadcast,
+        EXISTS (
+            SELECT FROM trickle_down AS t WHERE t.host_id = h.id AND t.sent_at IS NULL
+        )
+        OR EXISTS (
+            SELECT FROM file_request AS f WHERE f.host_id = h.id AND f.state < 2
+        ) AS any_for_host
+) AS flags
 WHERE k.key_hash = %(key_hash)s::text

@@ -58,9 +58,13 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "app_ids": [app.pk],
         "one_result_per": ["account"],
         "retry_after": [timedelta(0)],
+        "lanes": [0],
+        "target_kinds": [0],
+        "target_ids": [0],
         "after_priority": [2**31 - 1],
         "after_id": [0],
-        "page": 50,
+        "pages": [50],
+        "near_workunit_ids": [],
     }
     candidates = sql.fetch("read_candidates", who | lanes)
     workunit_ids = [row["workunit_id"] for row in candidates]
@@ -68,7 +72,7 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
     lock = {
         "workunit_ids": workunit_ids,
         "app_version_ids": versions,
-        "hr_class": 0,
+        "hr_classes": [0] * len(workunit_ids),
         "most": 1,
         "now": now,
     }
@@ -76,6 +80,8 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "workunit_ids": workunit_ids[:1],
         "app_version_ids": versions[:1],
         "flops": [1e9],
+        "delays": [timedelta(days=7)],
+        "team_id": 0,
     }
     return {
         "read_candidates": pages_touched("read_candidates", who | lanes),

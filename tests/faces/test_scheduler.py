@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
-from scheduler.models import Account, Host, LedgerEntry, Result, ResultFile, Workunit
+from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
 from scheduler.operations import dispatch
 from scheduler.wire import messages, replies, requests
 from tests.scripted_client import ScriptedClient, a_client, put_upload, weak_key_of
@@ -138,7 +138,10 @@ def test_what_does_not_fit_is_refused_in_boincs_words(
     reply = client.ask(cpu_req_secs=1)
     assert reply.results == ()
     assert any(sentence in text for text in texts(reply)), texts(reply)
-    assert sum(Host.objects.get().last_decisions.values()) == 1
+    (decision,) = Host.objects.get().last_decisions
+    assert sum(decision["refused"].values()) == 1
+    (refusal,) = Refusal.objects.all()
+    assert sentence in refusal.sentence
 
 
 def test_a_full_queue_is_not_given_what_it_cannot_finish_in_time() -> None:

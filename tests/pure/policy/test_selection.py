@@ -11,17 +11,23 @@ from hypothesis import strategies as st
 
 from scheduler.config import ProjectConfig
 from scheduler.facts.hosts import (
+    AppFacts,
+    Assignment,
     Candidate,
     HeldResult,
     HostDescription,
     HostFacts,
     Preferences,
+    Record,
     Report,
+    Taste,
     VersionFacts,
     Wish,
 )
+from scheduler.facts.machines import Gpu, Machine
 from scheduler.lifecycle import Outcome, ResultState
-from scheduler.policy import estimates, limits, lost, reports, selection
+from scheduler.policy import estimates, limits, lost, reports, selection, trust
+from scheduler.policy.limits import Rooms
 from scheduler.policy.selection import Choice, Refusal
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,12 +57,38 @@ def a_version(**facts: Any) -> VersionFacts:
     return VersionFacts(**(known | facts))
 
 
+def an_app(**facts: Any) -> AppFacts:
+    known: dict[str, Any] = {
+        "id": 1,
+        "name": "primes",
+        "user_friendly_name": "Prime search",
+        "one_result_per": "account",
+        "retry_same_account_after": timedelta(0),
+    }
+    return AppFacts(**(known | facts))
+
+
 def look(*candidates: Candidate, host: HostFacts | None = None, **facts: Any) -> Choice:
-    wish = facts.pop("wish", Wish(seconds=1))
-    versions = facts.pop("versions", {1: [a_version()]})
+    wishes = facts.pop("wishes", None) or [facts.pop("wish", Wish(seconds=1))]
+    apps = {app.id: app for app in facts.pop("apps", [an_app(**facts.pop("app", {}))])}
+    host = host or a_host()
     return selection.choose(
-        candidates, host=host or a_host(), wish=wish, versions=versions, names={1: "Prime search"}
+        candidates, host=host, wishes=wishes, rules=rules_of(apps=apps, **facts)
     )
+
+
+def rules_of(**facts: Any) -> selection.Rules:
+    rules: dict[str, Any] = {
+        "apps": {1: an_app()},
+        "versions": {1: [a_version()]},
+        "rooms": Rooms(1000),
+        "today": NOON.date(),
+    }
+    return selection.Rules(**(rules | facts))
+
+
+def chosen(choice: Choice, device: str = "") -> list[Assignment]:
+    return choice.feasible.get(device, [])
 
 
 @pytest.mark.parametrize(
@@ -67,20 +99,53 @@ def look(*candidates: Candidate, host: HostFacts | None = None, **facts: Any) ->
         ({"rsc_memory_bound": 1e9 + 1}, Refusal.MEMORY),
         ({"rsc_disk_bound": 1e10}, None),
         ({"rsc_disk_bound": 1e10 + 1}, Refusal.DISK),
-        ({"app_id": 2}, Refusal.NO_VERSION),
+        ({"rsc_bandwidth_bound": 1e6}, None),
+        ({"rsc_bandwidth_bound": 1e6 + 1}, Refusal.BANDWIDTH),
         ({"app_version_num": 99}, Refusal.NO_VERSION),
         ({"app_version_num": 100}, None),
-        ({"app_version_id": 7}, Refusal.NO_VERSION),
-        ({"hr_class": 256}, Refusal.NO_VERSION),
+        ({"app_version_id": 7}, Refusal.COMMITTED),
+        ({"app_version_id": 1}, None),
         ({"delay_bound": timedelta(seconds=1)}, None),
     ],
 )
 def test_a_candidate_fits_or_is_refused_for_one_reason(
     facts: dict[str, Any], refusal: Refusal | None
 ) -> None:
-    choice = look(a_candidate(**facts))
+    choice = look(a_candidate(**facts), host=a_host(bandwidth=1e6))
     assert list(choice.refused) == ([refusal] if refusal else [])
-    assert len(choice.feasible) == (refusal is None)
+    assert choice.found == (refusal is None)
+    assert [reason for _, reason, _ in choice.lasting] == list(choice.refused)
+
+
+def test_bandwidth_that_nobody_measured_refuses_nothing() -> None:
+    assert look(a_candidate(rsc_bandwidth_bound=1e9), host=a_host(bandwidth=0)).found == 1
+
+
+def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
+    choice = look(a_candidate(), versions={})
+    assert choice.example == {
+        Refusal.NO_VERSION: "Prime search is not available for your type of computer."
+    }
+    assert len(choice.lasting) == 1
+
+
+@pytest.mark.parametrize(
+    ("app", "of_workunit", "of_host", "refusal"),
+    [
+        ({}, 256, {}, None),
+        ({"hr_type": 2}, 0, {2: 256}, None),
+        ({"hr_type": 2}, 256, {2: 256}, None),
+        ({"hr_type": 2}, 256, {2: 384}, Refusal.COMMITTED),
+        ({"hr_type": 1}, 257, {1: 257, 2: 256}, None),
+        ({"hr_type": 1}, 257, {1: 258, 2: 256}, Refusal.COMMITTED),
+        ({"hr_type": 2}, 0, {2: 0}, Refusal.UNKNOWN_CLASS),
+    ],
+)
+def test_a_workunit_stays_in_the_class_of_its_first_host(
+    app: dict[str, Any], of_workunit: int, of_host: dict[int, int], refusal: Refusal | None
+) -> None:
+    choice = look(a_candidate(hr_class=of_workunit), host=a_host(hr_classes=of_host), app=app)
+    assert list(choice.refused) == ([refusal] if refusal else [])
 
 
 @pytest.mark.parametrize(
@@ -101,26 +166,237 @@ def test_a_queue_must_leave_time_before_the_deadline(
         host=a_host(active_fraction=active),
         wish=Wish(seconds=1, queued_seconds=queued),
     )
-    assert bool(choice.feasible) is fits
+    assert choice.found == fits
+    assert choice.lasting == []
 
 
-def test_disk_is_used_up_by_what_is_chosen() -> None:
-    candidates = [a_candidate(workunit_id=n, rsc_disk_bound=4e9) for n in range(3)]
+def test_what_was_chosen_before_counts_as_queued() -> None:
+    candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(30)]
+    choice = look(*candidates, wish=Wish(seconds=1e9, queued_seconds=3600))
+    assert choice.found == 23
+    assert choice.refused == {Refusal.DEADLINE: 7}
+
+
+def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
+    candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=4e9) for n in range(3)]
     choice = look(*candidates)
-    assert len(choice.feasible) == 2
-    assert choice.refused == {Refusal.DISK: 1}
+    assert choice.found == 2
+    assert choice.refused == {Refusal.DISK_TAKEN: 1}
+    assert choice.lasting == []
 
 
 def test_one_result_of_a_workunit_is_taken() -> None:
     twins = [a_candidate(result_id=n) for n in range(2)]
-    assert [a.candidate.result_id for a in look(*twins).feasible] == [0]
+    choice = look(*twins)
+    assert [a.candidate.result_id for a in chosen(choice)] == [0]
+    assert not choice.refused
 
 
 def test_a_deprecated_version_runs_only_what_is_pinned_to_it() -> None:
     versions = {1: [a_version(id=2, version_num=90, deprecated=True), a_version(version_num=89)]}
     pinned, free = a_candidate(app_version_num=90), a_candidate(workunit_id=2)
     choice = look(pinned, free, versions=versions)
-    assert [a.version.version_num for a in choice.feasible] == [90, 89]
+    assert [a.version.version_num for a in chosen(choice)] == [90, 89]
+
+
+# Versions
+
+
+@pytest.mark.parametrize(
+    ("versions", "best"),
+    [
+        ([{"id": 1}, {"id": 2, "version_num": 90}], 1),
+        ([{"id": 1, "version_num": 90}, {"id": 2}], 2),
+        ([{"id": 1}, {"id": 2, "plan_class": "mt", "projected_flops": 4e9}], 2),
+        ([{"id": 1}, {"id": 2, "plan_class": "mt", "projected_flops": 4e9, "unfit": "no"}], 1),
+        ([{"id": 1, "et_n": 11, "et_avg": 1e-10}, {"id": 2, "platform": "other"}], 1),
+        ([{"id": 1}, {"id": 2, "version_num": 110, "beta": True}], 1),
+    ],
+    ids=["newest", "newest-last", "faster-plan", "unfit-plan", "measured", "beta"],
+)
+def test_the_fastest_of_the_newest_fitting_versions_is_taken(
+    versions: list[dict[str, Any]], best: int
+) -> None:
+    choice = look(a_candidate(), versions={1: [a_version(**each) for each in versions]})
+    assert [a.version.id for a in chosen(choice)] == [best]
+
+
+def test_a_beta_version_is_for_those_who_want_it() -> None:
+    versions = {1: [a_version(), a_version(id=2, version_num=110, beta=True)]}
+    eager = a_host(taste=Taste(allow_beta=True))
+    assert chosen(look(a_candidate(), versions=versions, host=eager))[0].version.id == 2
+
+
+def test_a_plan_class_says_why_it_does_not_fit() -> None:
+    choice = look(a_candidate(), versions={1: [a_version(plan_class="vm", unfit="Get a VM.")]})
+    assert choice.example == {Refusal.PLAN_CLASS: "Get a VM."}
+    assert len(choice.lasting) == 1
+
+
+NVIDIA = {"id": 2, "plan_class": "cuda", "device": "nvidia", "device_count": 1.0}
+
+
+def test_gpus_are_served_before_cpus() -> None:
+    versions = {1: [a_version(), a_version(**NVIDIA, projected_flops=1e12)]}
+    candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(4)]
+    wishes = [Wish(device="nvidia", instances=2), Wish(instances=2)]
+    choice = look(*candidates, wishes=wishes, versions=versions)
+    on_gpu = chosen(choice, "nvidia")
+    assert [a.version.id for a in on_gpu] == [2, 2, 2, 2]
+    assert selection.needed(on_gpu, wishes[0], room=10) == 2
+    assert chosen(choice, "") == []
+
+
+def test_what_no_device_that_asks_can_compute_is_refused_for_the_moment() -> None:
+    choice = look(a_candidate(), wish=Wish(device="nvidia", instances=1))
+    assert choice.refused == {Refusal.DEVICE: 1}
+    assert choice.lasting == []
+
+
+def test_a_sensor_is_given_without_being_asked_for_and_once() -> None:
+    sensors = [a_candidate(workunit_id=n, result_id=n) for n in range(2)]
+    rooms = Rooms(10, by_app={1: 1})
+    wishes = [Wish(seconds=1), Wish(device=selection.SENSOR)]
+    choice = look(*sensors, app={"non_cpu_intensive": True}, wishes=wishes, rooms=rooms)
+    assert chosen(choice) == []
+    assert len(chosen(choice, selection.SENSOR)) == 1
+
+
+# Trust
+
+
+def a_record(**facts: Any) -> dict[int, list[VersionFacts]]:
+    return {1: [a_version(record=Record(**facts))]}
+
+
+@pytest.mark.parametrize(
+    ("app", "workunit", "row", "replicate"),
+    [
+        ({}, {}, 0, False),
+        ({"target_nresults": 2}, {}, 0, True),
+        ({"target_nresults": 2}, {}, 9, True),
+        ({"target_nresults": 2}, {"target_nresults": 2}, 0, False),
+        ({"target_nresults": 2, "trusted_after": 3}, {}, 10**9, False),
+    ],
+)
+def test_a_host_that_is_not_trusted_gets_company(
+    app: dict[str, Any], workunit: dict[str, Any], row: int, replicate: bool
+) -> None:
+    choice = look(a_candidate(**workunit), app=app, versions=a_record(consecutive_valid=row))
+    assert [a.replicate for a in chosen(choice)] == [replicate]
+
+
+def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
+    candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(500)]
+    choice = look(*candidates, app={"target_nresults": 2}, versions=a_record(consecutive_valid=20))
+    checked = sum(a.replicate for a in chosen(choice))
+    assert 10 <= checked <= 45
+
+
+@pytest.mark.parametrize(
+    ("record", "quota", "given"),
+    [
+        ({}, 0, 8),
+        ({}, 3, 3),
+        ({"results_today": 2, "quota_day": NOON.date()}, 3, 1),
+        ({"results_today": 2, "quota_day": NOON.date() - timedelta(days=1)}, 3, 3),
+        ({"max_results_per_day": 1}, 3, 1),
+        ({"max_results_per_day": 1, "results_today": 1, "quota_day": NOON.date()}, 3, 0),
+    ],
+)
+def test_a_day_has_its_quota(record: dict[str, Any], quota: int, given: int) -> None:
+    candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(8)]
+    choice = look(*candidates, versions=a_record(**record), daily_quota=quota)
+    assert choice.found == given
+    assert choice.refused == ({Refusal.QUOTA: 8 - given} if given < 8 else {})
+    assert choice.lasting == []
+
+
+RELIABLE = {"consecutive_valid": 10, "turnaround_n": 20.0, "turnaround_avg": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("record", "reserved", "hours"),
+    [
+        ({}, False, 24),
+        (RELIABLE, False, 24),
+        (RELIABLE, True, 12),
+        (RELIABLE | {"turnaround_avg": 7200.0}, True, None),
+        ({}, True, None),
+    ],
+)
+def test_retries_go_to_reliable_hosts_first_and_with_less_time(
+    record: dict[str, Any], reserved: bool, hours: int | None
+) -> None:
+    app = {"reliable_max_turnaround": timedelta(hours=1), "reduced_delay": 0.5}
+    choice = look(a_candidate(reserved=reserved), app=app, versions=a_record(**record))
+    assert [a.delay for a in chosen(choice)] == ([timedelta(hours=hours)] if hours else [])
+    assert list(choice.refused) == ([] if hours else [Refusal.RESERVED])
+    assert choice.lasting == []
+
+
+def test_less_time_is_still_twice_what_it_takes_if_that_fits() -> None:
+    app = {"reliable_max_turnaround": timedelta(hours=1), "reduced_delay": 0.1}
+    slow = a_candidate(reserved=True, rsc_fpops_est=5 * 3600e9)
+    choice = look(slow, app=app, versions=a_record(**RELIABLE))
+    assert [a.delay for a in chosen(choice)] == [timedelta(hours=10)]
+
+
+# Order
+
+
+def test_what_is_for_this_host_alone_comes_first_then_priority_then_age() -> None:
+    candidates = [
+        a_candidate(result_id=1),
+        a_candidate(result_id=2),
+        a_candidate(result_id=3, priority=9),
+        a_candidate(result_id=4, target_kind=1),
+    ]
+    ordered, disliked = selection.order(candidates, host=a_host(), rules=rules_of(), draw=0.5)
+    assert [c.result_id for c in ordered] == [4, 3, 1, 2]
+    assert disliked == []
+
+
+def test_what_the_volunteer_did_not_choose_is_left_out() -> None:
+    host = a_host(taste=Taste(selected_apps=frozenset({2}), allow_other_apps=False))
+    ordered, disliked = selection.order([a_candidate()], host=host, rules=rules_of(), draw=0.5)
+    assert ordered == []
+    assert ["applications you have selected" in why for _, why in disliked] == [True]
+
+
+def test_apps_share_by_their_weights() -> None:
+    apps = {1: an_app(weight=3), 2: an_app(id=2, weight=1)}
+    firsts = []
+    for n in range(1000):
+        lanes = [a_candidate(result_id=i, app_id=1 + i % 2) for i in range(8)]
+        draw = trust.draw("chance", 1, n)
+        ordered, _ = selection.order(lanes, host=a_host(), rules=rules_of(apps=apps), draw=draw)
+        firsts.append(ordered[0].app_id)
+    assert firsts.count(1) == pytest.approx(750, abs=50)
+
+
+@pytest.mark.parametrize(
+    ("app", "facts", "first"),
+    [
+        ({"locality": True}, [{}, {"is_near": True}], 2),
+        ({"n_size_classes": 2, "size_bounds": [5e8]}, [{"size_class": 0}, {"size_class": 1}], 2),
+        ({"n_size_classes": 2, "size_bounds": [5e9]}, [{"size_class": 1}, {"size_class": 0}], 2),
+        ({}, [{"keywords": "3"}, {"keywords": "4,7"}], 2),
+    ],
+    ids=["near-files", "large-for-fast", "small-for-slow", "liked-keyword"],
+)
+def test_what_suits_computer_and_volunteer_comes_first(
+    app: dict[str, Any], facts: list[dict[str, Any]], first: int
+) -> None:
+    host = a_host(taste=Taste(likes=frozenset({7})))
+    candidates = [a_candidate(result_id=n, **each) for n, each in enumerate(facts, start=1)]
+    ordered, _ = selection.order(
+        candidates, host=host, rules=rules_of(apps={1: an_app(**app)}), draw=0.5
+    )
+    assert ordered[0].result_id == first
+
+
+# How much
 
 
 @pytest.mark.parametrize(
@@ -137,7 +413,7 @@ def test_a_deprecated_version_runs_only_what_is_pinned_to_it() -> None:
     ],
 )
 def test_results_are_given_until_the_wish_is_met(wish: Wish, room: int, count: int) -> None:
-    feasible = look(*[a_candidate(workunit_id=n) for n in range(8)]).feasible
+    feasible = chosen(look(*[a_candidate(workunit_id=n, result_id=n) for n in range(8)]))
     assert selection.needed(feasible, wish, room=room) == count
 
 
@@ -145,7 +421,7 @@ def test_results_are_given_until_the_wish_is_met(wish: Wish, room: int, count: i
 def test_never_more_is_needed_than_there_is_room_for(
     seconds: float, instances: float, room: int
 ) -> None:
-    feasible = look(*[a_candidate(workunit_id=n) for n in range(20)]).feasible
+    feasible = chosen(look(*[a_candidate(workunit_id=n, result_id=n) for n in range(20)]))
     wish = Wish(seconds=seconds, instances=instances)
     assert 0 <= selection.needed(feasible, wish, room=room) <= min(room, 20)
 
@@ -154,17 +430,48 @@ def test_never_more_is_needed_than_there_is_room_for(
     ("facts", "room"),
     [
         ({}, 2),
-        ({"held": {1: 2, 2: 1}}, 1),
-        ({"held": {1: 4}}, 0),
-        ({"held": {1: 9}}, 0),
+        ({"held": {(1, 1): 2, (2, 2): 1}}, 1),
+        ({"held": {(1, 1): 4}}, 0),
+        ({"held": {(1, None): 9}}, 0),
         ({"max_in_progress": 1}, 1),
         ({"max_in_progress": 0}, 0),
+        ({"taste": Taste(max_held=1)}, 1),
         ({"ncpus": 3}, 6),
+        ({"machine": Machine(gpus=(Gpu(kind="nvidia", count=2),))}, 6),
     ],
 )
 def test_a_host_holds_and_is_given_so_many_at_most(facts: dict[str, Any], room: int) -> None:
     config = ProjectConfig(max_results_per_rpc=2, max_in_progress_per_cpu=4)
-    assert limits.room_for(a_host(**facts), config) == room
+    assert limits.rooms_for(a_host(**facts), config, apps=[], versions={}).total == room
+
+
+@pytest.mark.parametrize(
+    ("app", "held", "cpu", "gpu"),
+    [
+        ({}, {}, limits.BOUNDLESS, limits.BOUNDLESS),
+        ({"max_in_progress_per_cpu": 3}, {(1, 1): 1}, 5, limits.BOUNDLESS),
+        ({"max_in_progress_per_gpu": 3}, {(1, 2): 1}, limits.BOUNDLESS, 5),
+        ({"max_in_progress_per_host": 3}, {(1, 1): 1, (1, 2): 1}, 1, 1),
+        ({"max_in_progress_per_cpu": 1}, {(2, 1): 9}, 2, limits.BOUNDLESS),
+        ({"non_cpu_intensive": True}, {}, 1, 1),
+        ({"non_cpu_intensive": True}, {(1, 1): 1}, 0, 0),
+    ],
+)
+def test_an_app_has_limits_by_cpu_by_gpu_and_by_host(
+    app: dict[str, Any], held: dict[tuple[int, int | None], int], cpu: int, gpu: int
+) -> None:
+    machine = Machine(gpus=(Gpu(kind="nvidia", count=2),))
+    host = a_host(ncpus=2, machine=machine, held=held)
+    versions = {1: a_version(), 2: a_version(**NVIDIA)}
+    rooms = limits.rooms_for(host, ProjectConfig(), apps=[an_app(**app)], versions=versions)
+    assert (rooms.left(1, on_gpu=False), rooms.left(1, on_gpu=True)) == (cpu, gpu)
+
+
+def test_what_is_chosen_takes_room() -> None:
+    candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(3)]
+    choice = look(*candidates, rooms=Rooms(10, by_device={(1, False): 2}))
+    assert choice.found == 2
+    assert choice.refused == {Refusal.IN_PROGRESS_LIMIT: 1}
 
 
 # Estimates
@@ -274,6 +581,7 @@ def a_held(name: str = "w_0", **facts: Any) -> HeldResult:
         "state": int(ResultState.IN_PROGRESS),
         "attempt": 0,
         "resent_count": 0,
+        "acknowledged": True,
         "sent_at": NOON,
         "report_deadline": NOON + timedelta(days=1),
         "delay_bound": timedelta(days=1),
@@ -311,6 +619,18 @@ def test_what_to_say_of_a_result(facts: dict[str, Any], listed: bool, said: str)
         for kind in ("abort", "abort_if_not_started", "resend", "give_up")
     }
     assert {kind for kind, count in found.items() if count} == ({said} if said else set())
+
+
+def test_all_that_was_assigned_counts_as_held_acknowledged_or_not() -> None:
+    known = [
+        a_held("listed_0"),
+        a_held("new_0", id=2, acknowledged=False),
+        a_held("lost_0", id=3, acknowledged=False, app_version_id=2),
+        a_held("over_0", id=4, state=int(ResultState.SUCCESS)),
+    ]
+    holdings = lost.review(known, host_id=1, listed=["listed_0", "new_0"], reported=[])
+    assert holdings.held == {(1, 1): 2, (1, 2): 1}
+    assert holdings.acknowledge == [2]
 
 
 def test_a_result_reported_in_the_same_request_is_not_lost() -> None:

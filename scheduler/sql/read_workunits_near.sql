@@ -1,0 +1,17 @@
+-- Workunits with unsent results that use input files which the host already has (locality).
+SELECT DISTINCT input.workunit_id
+FROM file AS f
+CROSS JOIN LATERAL (
+    SELECT use.workunit_id
+    FROM workunit_file AS use
+    INNER JOIN result AS r ON use.workunit_id = r.workunit_id
+    WHERE
+        use.file_id = f.id
+        AND r.server_state = 2
+        AND r.target_kind = 0
+        AND r.app_id = ANY(%(app_ids)s::bigint[])
+    ORDER BY use.workunit_id
+    LIMIT %(most)s::integer
+) AS input
+WHERE f.name = ANY(%(names)s::text[])
+LIMIT %(most)s::integer

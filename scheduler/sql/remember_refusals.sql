@@ -1,0 +1,23 @@
+-- Remembers which host was refused which workunit's result, for which lasting reason; the last word
+-- counts, and the same host's is written at most once in a while.
+INSERT INTO refusal AS known (workunit_id, host_id, app_id, reason, sentence, at)
+SELECT
+    r.workunit_id,
+    %(host_id)s::bigint,
+    r.app_id,
+    r.reason,
+    r.sentence,
+    %(now)s::timestamptz
+FROM unnest(
+    %(workunit_ids)s::bigint[],
+    %(app_ids)s::bigint[],
+    %(reasons)s::text[],
+    %(sentences)s::text[]
+) AS r (workunit_id, app_id, reason, sentence)
+ORDER BY r.workunit_id
+ON CONFLICT (workunit_id, host_id) DO UPDATE
+SET
+    reason = excluded.reason,
+    sentence = excluded.sentence,
+    at = excluded.at
+WHERE known.reason <> excluded.reason OR known.at < %(again_before)s::timestamptz
