@@ -14,10 +14,16 @@ from typing import TypeVar
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Model, QuerySet
+from django.db.models import F, Model, QuerySet
 
 from scheduler import sql, storage
-from scheduler.facts.work import RESULT_COLUMNS, WORKUNIT_COLUMNS, ResultFacts, WorkunitFacts
+from scheduler.facts.work import (
+    JOINED,
+    RESULT_COLUMNS,
+    WORKUNIT_COLUMNS,
+    ResultFacts,
+    WorkunitFacts,
+)
 from scheduler.lifecycle import MOVES, FileDeleteState
 from scheduler.models import File, Result, ResultFile, Workunit
 from scheduler.policy.replication import judge
@@ -115,12 +121,14 @@ def _forgotten_workunits(now: datetime) -> list[Violation]:
     """Workunits that the transitioner would move, or look at later, if anybody had told it."""
     forgotten = []
     for facts in _all_facts():
-        if facts.transition_at is not None:
+        if facts.transition_at is not None and facts.transition_at <= now:
             continue
         verdict = judge(facts, now=now)
         if verdict.changes_anything:
             forgotten.append(Violation(facts.name, "there is something to do, but it is not due"))
-        elif verdict.look_again_at is not None:
+        elif verdict.look_again_at is not None and (
+            facts.transition_at is None or verdict.look_again_at < facts.transition_at
+        ):
             forgotten.append(
                 Violation(facts.name, f"nobody looks again at {verdict.look_again_at}")
             )
@@ -128,13 +136,13 @@ def _forgotten_workunits(now: datetime) -> list[Violation]:
 
 
 def _all_facts() -> Iterator[WorkunitFacts]:
-    last = 0
+    last, joined = 0, {name: F(path) for name, path in JOINED.items()}
     while True:
         with one_snapshot():
             workunits = list(
                 Workunit.objects.filter(pk__gt=last)
                 .order_by("pk")
-                .values(*WORKUNIT_COLUMNS)[:BATCH]
+                .values(*WORKUNIT_COLUMNS, **joined)[:BATCH]
             )
             if not workunits:
                 return
