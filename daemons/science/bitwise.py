@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from daemons.science.checking import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from daemons.science.interfaces import Brought, Options
 
 #: The SHA-256 of each output that is compared, by position; None for an optional one left out.
 Evidence = tuple[str | None, ...]
 
 
-def evidence(outputs: Sequence[Mapping[str, Any]], digests: Mapping[int, str]) -> Evidence | None:
-    """The digests of a result's outputs; None if a required output is missing.
+def check_options(options: Options) -> None:
+    """Raise `BadOptions`: there are none."""
+    checked("bitwise", options, {})
 
-    An output marked ``no_validate`` must arrive, but its content is not compared.
-    """
-    compared: list[str | None] = []
-    for position, output in enumerate(outputs):
-        if position not in digests and not output.get("optional"):
-            return None
-        if not output.get("no_validate"):
-            compared.append(digests.get(position))
-    return tuple(compared)
+
+def prepare(outputs: Sequence[Brought], _options: Options) -> Evidence | None:
+    """The digests of a result's outputs; None if a required output is missing."""
+    if any(output.is_missed for output in outputs):
+        return None
+    return tuple(output.sha256 for output in outputs if not output.no_validate)
 
 
 def agree(one: Evidence, other: Evidence) -> bool:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime, timedelta
     from pathlib import Path
 
 E = TypeVar("E")
-
-if TYPE_CHECKING:
-    #: A file of ``var/results`` that is not yet on disk for good.
-    Written = Path
 
 
 class TransientScienceError(Exception):
@@ -23,20 +21,72 @@ class TransientScienceError(Exception):
     """
 
 
+class Defer(Exception):
+    """Returned or raised by an assimilator that wants to be asked again later; no failure.
+
+    `until` is a moment with a time zone, or a timedelta from now.
+    """
+
+    def __init__(self, until: datetime | timedelta, reason: str = "") -> None:
+        super().__init__(until, reason)
+        self.until = until
+        self.reason = reason
+
+
+class BadOutput(Exception):
+    """Raised by a validator for an output that cannot be read as what it should be.
+
+    It is the result's fault: it gets no credit and is computed again (VALIDATE_ERROR).
+    """
+
+
+class BadOptions(ValueError):
+    """Options that a plug-in does not take. Hint: the message names what it knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """One output file that a result was to bring: as the workunit lists it, and what arrived.
+
+    `sha256` None says that it did not arrive.  `path` is readable while `prepare` and `agree` run;
+    it is empty for validators that judge by digests.  An output marked ``no_validate`` must arrive,
+    but its content is not compared.
+    """
+
+    position: int
+    open_name: str = ""
+    path: str = ""
+    sha256: str | None = None
+    optional: bool = False
+    no_validate: bool = False
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether it had to arrive and did not."""
+        return self.sha256 is None and not self.optional
+
+
+Options = Mapping[str, Any]
+
+
 class Validator(Protocol[E]):
     """Says whether two results of a workunit agree.
 
-    `outputs` is the workunit's list of expected files; `digests` holds the SHA-256 of each that
-    arrived, by its position in that list.
+    Three more functions are used where a validator has them: ``tidy(evidence)`` forgets what
+    `prepare` made, whatever happened in between; ``check_options(options)`` raises `BadOptions`;
+    ``runtime_outlier(evidence) -> bool`` says that a valid result ran so unlike others that its
+    times teach nothing.
     """
 
-    def evidence(
-        self, outputs: Sequence[Mapping[str, Any]], digests: Mapping[int, str]
-    ) -> E | None:
-        """What is compared of one result; None if a required output is missing."""
+    def prepare(self, outputs: Sequence[Brought], options: Options, /) -> E | None:
+        """What is compared of one result; None if a required output is missing.
 
-    def agree(self, one: E, other: E) -> bool:
-        """Whether two pieces of evidence speak for the same answer."""
+        Raises `BadOutput` or `TransientScienceError`; whatever else it raises is a fault of the
+        science, and of no result.
+        """
+
+    def agree(self, one: E, other: E, /) -> bool:
+        """Whether two pieces of evidence speak for the same answer; asked once for each two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +105,7 @@ class Assimilation:
 
     It is handed over at least once; `key` (``<project>/<workunit id>``) never changes, so that a
     repeat is recognised.  A failed workunit has `errors`, in words, and neither canonical result
-    nor outputs.
+    nor outputs.  `options` are the app's `assimilator_options`.
     """
 
     key: str
@@ -66,6 +116,7 @@ class Assimilation:
     meta: Any = None
     errors: tuple[str, ...] = ()
     cancel_reason: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
     canonical_result_id: int | None = None
     canonical_result_name: str | None = None
     outputs: tuple[Output, ...] = field(default=())
@@ -76,14 +127,36 @@ class Assimilation:
         return self.canonical_result_id is None
 
 
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What one workunit adds to a part of a dataset; see `daemons.science.dataset`.
+
+    `lines` are whole lines with their ends, each beginning with `mark`, by which they are found
+    again; `header` is the part's first line, or nothing.
+    """
+
+    app: str
+    part: str
+    workunit_id: int
+    mark: bytes
+    header: bytes
+    lines: tuple[bytes, ...]
+
+
+if TYPE_CHECKING:
+    #: A file of ``var/results`` that is not yet on disk for good, or records not yet in a file.
+    Written = Path | Records
+
+
 class Assimilator(Protocol):
     """Does with a finished workunit what the scientist wants.
 
     Returns the files it wrote through `scheduler.storage`, to be synced before the workunit counts
-    as assimilated; None if there are none.  Whatever it raises puts the workunit off.  With a true
-    attribute `transactional` it is called inside the transaction that settles the workunit: what it
-    writes to our database is then written exactly once.
+    as assimilated; None if there are none.  Raises or returns `Defer` to be asked again later,
+    raises `TransientScienceError` for what may heal; whatever else it raises is a failure.  With a
+    true attribute `transactional` it is called inside the transaction that settles the workunit:
+    what it writes to our database is then written exactly once.
     """
 
-    def __call__(self, assimilation: Assimilation, /) -> Iterable[Path] | None:
+    def __call__(self, assimilation: Assimilation, /) -> Iterable[Written] | Defer | None:
         """Take the workunit over."""

@@ -1,4 +1,4 @@
--- Lock workunits that ask for validation, with their apps' rules; locked ones are skipped.
+-- Lock workunits whose validators judge at once, with their apps' rules; locked ones are skipped.
 SELECT
     w.id,
     w.name,
@@ -12,6 +12,7 @@ SELECT
     w.rsc_fpops_est,
     w.rsc_fpops_bound,
     app.validator,
+    app.validator_options,
     app.target_nresults AS app_target_nresults,
     app.daily_quota,
     app.min_avg_pfc,

@@ -14,11 +14,13 @@ SELECT
     coalesce(extract(EPOCH FROM r.received_at - r.sent_at), 0)::double precision AS turnaround,
     coalesce(extract(EPOCH FROM %(now)s::timestamptz - r.sent_at), 0)::double precision AS age,
     brought.positions,
+    brought.names,
     brought.digests
 FROM result AS r
 CROSS JOIN LATERAL (
     SELECT
         array_agg(f.position) AS positions,
+        array_agg(f.name) AS names,
         array_agg(f.sha256) AS digests
     FROM result_file AS f
     WHERE f.result_id = r.id

@@ -4,8 +4,9 @@ WITH verdict AS (
     FROM unnest(
         %(ids)s::bigint[],
         %(canonical_ids)s::bigint[],
-        %(credits)s::numeric[]
-    ) AS v (id, canonical_id, credit)
+        %(credits)s::numeric[],
+        %(unfinished)s::boolean[]
+    ) AS v (id, canonical_id, credit, unfinished)
 ),
 
 settled AS (
@@ -16,7 +17,10 @@ settled AS (
             WHEN verdict.canonical_id IS NULL THEN w.canonical_credit
             ELSE verdict.credit
         END,
-        need_validate = FALSE,
+        need_validate = verdict.unfinished,
+        validate_after = NULL,
+        -- A lease of ours ends here; one of the assimilator's is not ours to end.
+        lease_until = CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END,
         transition_at = %(now)s::timestamptz
     FROM verdict
     WHERE

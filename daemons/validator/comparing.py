@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from daemons.science.interfaces import Brought
 from scheduler.lifecycle import (
     Actor,
     Axis,
@@ -16,12 +17,15 @@ from scheduler.lifecycle import (
 from scheduler.policy import credit, quorum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from decimal import Decimal
 
     from daemons.science.interfaces import Validator
 
-_UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
+E = TypeVar("E")
+
+#: The states of a success that waits to be judged.
+UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Asking:
     rsc_fpops_est: float
     rsc_fpops_bound: float
     validator: str
+    validator_options: dict[str, Any]
     app_target_nresults: int
     daily_quota: int | None
     min_avg_pfc: float
@@ -52,7 +57,9 @@ class Asking:
 class Success:
     """A success that may be compared; times in seconds.
 
-    `turnaround` lies between sending and reporting, `age` between sending and now.
+    `turnaround` lies between sending and reporting, `age` between sending and now.  A
+    `runtime_outlier` is valid, but its times teach nothing.  `names`, `positions` and `digests`
+    are of the files that it brought, in the same order.
     """
 
     id: int
@@ -69,6 +76,7 @@ class Success:
     turnaround: float
     age: float
     positions: list[int] | None
+    names: list[str] | None
     digests: list[str] | None
 
 
@@ -76,7 +84,8 @@ class Success:
 class Judged:
     """What became of a workunit: the moves of its results and the pay of the valid ones.
 
-    `canonical` is set only if it was found now.
+    `canonical` is set only if it was found now.  With `unfinished` there are successes that were
+    not judged: they came while the science was comparing.
     """
 
     workunit: Asking
@@ -85,21 +94,30 @@ class Judged:
     valid: tuple[Success, ...] = ()
     refused: tuple[Success, ...] = ()
     moves: tuple[tuple[Success, Move], ...] = ()
+    unfinished: bool = False
 
 
-def judge(workunit: Asking, successes: Sequence[Success], science: Validator[Any]) -> Judged:
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[E]):
+    """How results are compared: what is compared of each (None: nothing can be), and how."""
+
+    evidence: Callable[[Success], E | None]
+    agree: Callable[[E, E], bool]
+
+
+def judge(workunit: Asking, successes: Sequence[Success], comparison: Comparison[Any]) -> Judged:
     """Compare what nobody has judged yet, among itself or with the canonical result."""
     by_id = {success.id: success for success in successes}
-    new = [success for success in successes if success.validate_state in _UNJUDGED]
+    new = [success for success in successes if success.validate_state in UNJUDGED]
     if workunit.error_mask or not new:
         return Judged(workunit)
-    candidates = [_candidate(workunit, success, science) for success in new]
+    candidates = [quorum.Candidate(success.id, comparison.evidence(success)) for success in new]
     known = by_id.get(workunit.canonical_result_id or 0)
     if workunit.canonical_result_id is None:
-        found = quorum.check_set(candidates, min_quorum=workunit.min_quorum, agree=science.agree)
+        found = quorum.check_set(candidates, min_quorum=workunit.min_quorum, agree=comparison.agree)
     elif known is not None:
-        truth = _candidate(workunit, known, science)
-        found = quorum.check_late(candidates, truth, agree=science.agree)
+        truth = quorum.Candidate(known.id, comparison.evidence(known))
+        found = quorum.check_late(candidates, truth, agree=comparison.agree)
     else:
         return Judged(workunit)
     valid = tuple(by_id[one] for one in found.valid)
@@ -116,11 +134,35 @@ def judge(workunit: Asking, successes: Sequence[Success], science: Validator[Any
     )
 
 
-def _candidate(
-    workunit: Asking, success: Success, science: Validator[Any]
-) -> quorum.Candidate[Any]:
-    digests = dict(zip(success.positions or (), success.digests or (), strict=True))
-    return quorum.Candidate(success.id, science.evidence(workunit.outputs, digests))
+def at_once(workunit: Asking, science: Validator[Any]) -> Comparison[Any]:
+    """A comparison by facts of the database alone: no path is made, no file is opened."""
+    options = workunit.validator_options
+    return Comparison(
+        lambda success: science.prepare(brought(workunit, success), options), science.agree
+    )
+
+
+def brought(
+    workunit: Asking, success: Success, path: Callable[[str], str] | None = None
+) -> list[Brought]:
+    """What a success was to bring, and what arrived; `path` says where a file of a name lies."""
+    arrived = {
+        position: (name, digest)
+        for position, name, digest in zip(
+            success.positions or (), success.names or (), success.digests or (), strict=True
+        )
+    }
+    return [
+        Brought(
+            position,
+            output.get("open_name", ""),
+            path(arrived[position][0]) if path and position in arrived else "",
+            arrived[position][1] if position in arrived else None,
+            optional=bool(output.get("optional")),
+            no_validate=bool(output.get("no_validate")),
+        )
+        for position, output in enumerate(workunit.outputs)
+    ]
 
 
 def _pay(workunit: Asking, valid: Iterable[Success]) -> Decimal:

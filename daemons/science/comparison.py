@@ -1,0 +1,137 @@
+"""Has a validator compare the results of one workunit; runs in the worker process."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from daemons.science.interfaces import BadOptions, BadOutput, TransientScienceError
+from daemons.science.validators import UnknownValidator, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemons.science.interfaces import Brought, Validator
+
+#: How a daemon calls it.
+TARGET = f"{__name__}:compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be compared: results by id, with what each brought.
+
+    With `canonical`, one of the results, the others are compared with it alone.  Fewer readable
+    ones than `at_least` are not compared.  `folder` is where programs and modules of the project's
+    own science lie.
+    """
+
+    validator: str
+    options: Mapping[str, Any]
+    folder: str
+    results: Mapping[int, Sequence[Brought]]
+    canonical: int | None = None
+    at_least: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the validator said.
+
+    `bad` says by result why its outputs cannot be read; `agreeing` has each two results that agree,
+    the lower id first.  `unusable` says why the validator can compare nothing at all: no fault of
+    this workunit.
+    """
+
+    bad: Mapping[int, str] = field(default_factory=dict)
+    agreeing: frozenset[tuple[int, int]] = frozenset()
+    outliers: frozenset[int] = frozenset()
+    unusable: str = ""
+
+    def agree(self, one: int, other: int) -> bool:
+        """Whether two results agree; each does with itself."""
+        return one == other or (min(one, other), max(one, other)) in self.agreeing
+
+
+class CanonicalUnreadable(Exception):
+    """The canonical result's outputs cannot be read: no other result is to blame for that."""
+
+
+def compare(question: Question) -> Answer:
+    """Prepare each result, ask for each two whether they agree, and tidy up whatever happens."""
+    try:
+        validator = find(question.validator, question.options, folder=question.folder)
+    except (UnknownValidator, BadOptions) as error:
+        return Answer(unusable=str(error))
+    evidence: dict[int, Any] = {}
+    bad: dict[int, str] = {}
+    with ExitStack() as tidying:
+        for one in sorted(question.results):
+            try:
+                evidence[one] = _evidence(validator, question, one, tidying)
+            except BadOutput as error:
+                bad[one] = str(error)
+        if question.canonical in bad:
+            raise CanonicalUnreadable(bad[question.canonical])
+        agreeing = frozenset(
+            (one, other)
+            for one, other in _pairs(question, sorted(evidence))
+            if validator.agree(evidence[one], evidence[other])
+        )
+        is_outlier = getattr(validator, "runtime_outlier", None) or _never
+        outliers = frozenset(one for one, its in evidence.items() if is_outlier(its))
+    return Answer(bad, agreeing, outliers)
+
+
+def _evidence(
+    validator: Validator[Any], question: Question, one: int, tidying: ExitStack
+) -> object:
+    outputs = question.results[one]
+    _check_arrived(outputs)
+    try:
+        evidence = validator.prepare(outputs, question.options)
+    except OSError as error:
+        # They are there, as was just seen: it is the disk's fault, and may heal.
+        if error.filename in {output.path for output in outputs}:
+            raise TransientScienceError(f"An output cannot be read now: {error}") from error
+        raise
+    if evidence is None:
+        raise BadOutput("The validator found no evidence in its outputs.")
+    tidy = getattr(validator, "tidy", None)
+    if tidy is not None:
+        tidying.callback(tidy, evidence)
+    return evidence
+
+
+def _check_arrived(outputs: Sequence[Brought]) -> None:
+    """Raise `BadOutput` for what did not come, or is no longer on a disk that is there."""
+    for output in outputs:
+        if output.is_missed:
+            raise BadOutput(f"Output {output.position} is missing.")
+        if output.sha256 is None or not output.path:
+            continue
+        path = Path(output.path)
+        try:
+            path.stat()
+        except FileNotFoundError as error:
+            # A disk that is not mounted takes all files along: their results are not to blame.
+            if not path.parent.parent.is_dir():
+                msg = f"The folder of outputs is away: {path.parent.parent}"
+                raise TransientScienceError(msg) from error
+            raise BadOutput(f"Output {output.position} is no longer on disk.") from error
+        except OSError as error:
+            raise TransientScienceError(f"An output cannot be read now: {error}") from error
+
+
+def _pairs(question: Question, ids: Sequence[int]) -> list[tuple[int, int]]:
+    if question.canonical is not None:
+        truth = question.canonical
+        return [(min(truth, one), max(truth, one)) for one in ids if one != truth]
+    return list(combinations(ids, 2)) if len(ids) >= question.at_least else []
+
+
+def _never(_evidence: object) -> bool:
+    return False

@@ -1,0 +1,326 @@
+"""Gives each app's own validator its turn: claim, compare in the worker process, settle.
+
+While science runs, no transaction is open and nothing is locked but by a lease with a token.  A
+turn is short, and what goes wrong in it costs the other apps no more than one time limit:
+
+- a workunit whose science raises, crashes or hangs is put off, longer each time, and parked in the
+  end (`daemons.poison`); what may heal is only put off;
+- after a hang the app's turn is over, and an app that hangs time after time rests for a while.
+
+Under the workunits' locks only those results are judged that were compared and have not changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import transaction
+
+from daemons import poison
+from daemons.science import worker
+from daemons.science.comparison import TARGET, Answer, Question
+from daemons.science.interfaces import TransientScienceError
+from daemons.tally import Shard, Tally
+from daemons.validator.comparing import (
+    UNJUDGED,
+    Asking,
+    Comparison,
+    Judged,
+    Success,
+    brought,
+    judge,
+)
+from daemons.validator.settling import PACKAGE, settle, successes_of
+from scheduler import sql, storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+log = logging.getLogger(__name__)
+
+#: At most so many workunits are claimed for a turn, and none is begun later than this after the
+#: first; seconds.
+TURN_ROWS, TURN_SECONDS = 100, 2.0
+#: What a lease lasts beyond the turn and one time limit.
+LEASE_MARGIN = timedelta(minutes=1)
+FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=10), timedelta(hours=6)
+#: How long work waits whose validator cannot be loaded or does not take its options.
+UNUSABLE_WAIT = timedelta(minutes=1)
+#: An app that hung twice in a row rests for twice what that cost, then for four times.
+REST_FACTOR, LONGEST_REST_FACTOR = 2, 4
+
+#: By app: how often in a row its science hung in this process, and until when it rests.
+_hangs: dict[int, int] = {}
+_resting: dict[int, datetime] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An app with work for its own validator; `seconds` is its time limit.
+
+    `reason` says why that validator cannot judge anything.
+    """
+
+    id: int
+    name: str
+    validator: str
+    validator_options: dict[str, Any]
+    seconds: float
+    reason: str | None = None
+
+    @property
+    def limit(self) -> timedelta:
+        """How long its science may take for one workunit."""
+        return timedelta(seconds=self.seconds)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was claimed for one app, and what became of it."""
+
+    app: Waiting
+    tokens: dict[int, int]
+    workunits: list[Asking] = field(default_factory=list)
+    successes: Mapping[int, Sequence[Success]] = field(default_factory=dict)
+    answers: dict[int, Answer] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    transient: set[int] = field(default_factory=set)
+    unusable: str = ""
+    hung_for: float = 0.0
+
+    @property
+    def untouched(self) -> list[int]:
+        """What nobody looked at, or what was settled by another meanwhile."""
+        return sorted(self.tokens.keys() - self.answers.keys() - self.errors.keys())
+
+
+def take_turns(apps: Sequence[Waiting], *, now: datetime, limit: int, shard: Shard) -> Tally:
+    """Give each app that is not resting its turn."""
+    began = monotonic()
+    total = Tally()
+    is_more = False
+    for app in apps:
+        if _resting.get(app.id, now) > now:
+            continue
+        turn = _claim(
+            app,
+            now=now,
+            until=now + timedelta(seconds=monotonic() - began + TURN_SECONDS) + app.limit,
+            limit=min(limit, TURN_ROWS),
+            shard=shard,
+        )
+        if turn.tokens:
+            _compare_all(turn)
+            total += _settle_turn(turn, now=now)
+            _rest(turn, now=now + timedelta(seconds=monotonic() - began))
+            is_more |= not turn.unusable and (
+                bool(turn.untouched) or len(turn.tokens) >= min(limit, TURN_ROWS)
+            )
+    return Tally(seen=total.seen, counts=total.counts, more=is_more)
+
+
+def _claim(app: Waiting, *, now: datetime, until: datetime, limit: int, shard: Shard) -> _Turn:
+    rows = sql.fetch(
+        "claim_unvalidated",
+        {
+            "now": now,
+            "app_id": app.id,
+            "lease_until": until + LEASE_MARGIN,
+            "limit": limit,
+            "stage": int(poison.Stage.VALIDATE),
+            "shard_count": shard.count,
+            "shard_index": shard.index,
+        },
+        PACKAGE,
+    )
+    turn = _Turn(app, {row["id"]: row["lease_token"] for row in rows})
+    if rows:
+        turn.workunits = _held(turn, sorted(turn.tokens))
+        turn.successes = successes_of(sorted(turn.tokens), now=now)
+    return turn
+
+
+def _held(turn: _Turn, ids: Sequence[int]) -> list[Asking]:
+    """Of these workunits the ones that carry our token; locked until the transaction ends."""
+    params = {"ids": ids, "tokens": [turn.tokens[one] for one in ids]}
+    return sql.fetch_into(Asking, "lock_claimed", params, PACKAGE)
+
+
+def _compare_all(turn: _Turn) -> None:
+    """Ask the science about one workunit after the other, until the turn is over."""
+    began = monotonic()
+    for workunit in turn.workunits:
+        if turn.hung_for or turn.unusable or monotonic() - began > TURN_SECONDS:
+            return
+        _compare_one(turn, workunit)
+
+
+def _compare_one(turn: _Turn, workunit: Asking) -> None:
+    began = monotonic()
+    try:
+        answer = _ask(turn, workunit)
+    except TransientScienceError as error:
+        turn.errors[workunit.id] = f"{error}\n" + "\n".join(getattr(error, "__notes__", ()))
+        turn.transient.add(workunit.id)
+        _say(turn.app, workunit, error)
+    except worker.ScienceFailed as error:
+        turn.errors[workunit.id] = error.traceback
+        if isinstance(error, worker.ScienceTimedOut):
+            turn.hung_for = monotonic() - began
+        _say(turn.app, workunit, error)
+    else:
+        if answer.unusable:
+            turn.unusable = answer.unusable
+        else:
+            turn.answers[workunit.id] = answer
+
+
+def _ask(turn: _Turn, workunit: Asking) -> Answer:
+    successes = turn.successes.get(workunit.id, ())
+    known = {success.id for success in successes}
+    new = [success for success in successes if success.validate_state in UNJUDGED]
+    if workunit.error_mask or not new or not known.issuperset(_canonical(workunit)):
+        return Answer()
+    truth = [success for success in successes if success.id == workunit.canonical_result_id]
+    question = Question(
+        validator=turn.app.validator,
+        options=turn.app.validator_options,
+        folder=str(settings.VAR_DIR / "science"),
+        results={success.id: brought(workunit, success, _path) for success in (*truth, *new)},
+        canonical=workunit.canonical_result_id,
+        at_least=workunit.min_quorum,
+    )
+    answer: Answer = worker.call(TARGET, question, time_limit=turn.app.limit)
+    return answer
+
+
+def _canonical(workunit: Asking) -> tuple[int, ...]:
+    return () if workunit.canonical_result_id is None else (workunit.canonical_result_id,)
+
+
+def _path(name: str) -> str:
+    return str(storage.upload_path(name))
+
+
+def _say(app: Waiting, workunit: Asking, error: Exception) -> None:
+    is_transient = isinstance(error, TransientScienceError)
+    log.log(
+        logging.WARNING if is_transient else logging.ERROR,
+        "validation put off" if is_transient else "validation failed",
+        extra={"workunit": workunit.name, "app": app.name, "reason": str(error)},
+    )
+
+
+# Settling
+
+
+def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
+    judged: list[Judged] = []
+    counts: dict[str, int] = {}
+    if turn.answers:
+        with transaction.atomic():
+            held = _held(turn, sorted(turn.answers))
+            # A statement of its own: only a snapshot taken after the locks sees what changed.
+            current = successes_of([workunit.id for workunit in held], now=now)
+            judged = [
+                _judge_again(turn, workunit, current.get(workunit.id, ())) for workunit in held
+            ]
+            if judged:
+                counts = settle(judged, now=now, is_leased=True)
+                poison.succeeded(poison.Stage.VALIDATE, [one.workunit.id for one in judged])
+    parked = _put_off(turn, now=now)
+    counts["put off"] = len(turn.errors) - parked
+    counts["parked"] = parked
+    counts["settled by another"] = len(turn.answers) - len(judged)
+    return Tally(seen=len(turn.answers) + len(turn.errors), counts=counts)
+
+
+def _judge_again(turn: _Turn, workunit: Asking, current: Sequence[Success]) -> Judged:
+    """Judge what was compared and is as it was then; ask again if there is more."""
+    before = next(one for one in turn.workunits if one.id == workunit.id)
+    compared = {_content(success) for success in turn.successes.get(workunit.id, ())}
+    same = [success for success in current if _content(success) in compared]
+    changed = {success.id for success in current} - {success.id for success in same}
+    if workunit.canonical_result_id != before.canonical_result_id or changed.intersection(
+        _canonical(workunit)
+    ):
+        return Judged(workunit, unfinished=not workunit.error_mask)
+    answer = turn.answers[workunit.id]
+    comparison = Comparison(
+        lambda success: None if success.id in answer.bad else success.id, answer.agree
+    )
+    judged = judge(workunit, [_with_outlier(one, answer) for one in same], comparison)
+    is_unfinished = not workunit.error_mask and any(
+        success.id in changed and success.validate_state in UNJUDGED for success in current
+    )
+    return replace(judged, unfinished=is_unfinished)
+
+
+def _content(success: Success) -> tuple[Any, ...]:
+    """What must not change between comparing and settling."""
+    files = zip(success.positions or (), success.names or (), success.digests or (), strict=True)
+    return success.id, success.validate_state, tuple(sorted(files))
+
+
+def _with_outlier(success: Success, answer: Answer) -> Success:
+    return replace(success, runtime_outlier=True) if success.id in answer.outliers else success
+
+
+def _put_off(turn: _Turn, *, now: datetime) -> int:
+    """Count failures and give back the leases; how many were parked."""
+    records = poison.record(
+        poison.Stage.VALIDATE,
+        turn.errors,
+        dict.fromkeys(turn.errors, turn.app.id),
+        now=now,
+        transient=turn.transient,
+    )
+    if turn.unusable:
+        log.error(
+            "validator unusable",
+            extra={
+                "app": turn.app.name,
+                "validator": turn.app.validator,
+                "reason": turn.unusable,
+            },
+        )
+    again_at = {
+        one: now + wait_after(its.failures + its.transients) for one, its in records.items()
+    }
+    untouched_until = now + UNUSABLE_WAIT if turn.unusable else None
+    ids = sorted({*turn.errors, *turn.untouched})
+    if ids:
+        sql.execute(
+            "put_off_validation",
+            {
+                "ids": ids,
+                "tokens": [turn.tokens[one] for one in ids],
+                "again_ats": [again_at.get(one, untouched_until) for one in ids],
+            },
+            PACKAGE,
+        )
+    return sum(its.parked for its in records.values())
+
+
+def wait_after(failures: int) -> timedelta:
+    """How long a workunit waits after so many failures: 10 s, doubled each time, up to 6 hours."""
+    doublings: int = 2 ** min(max(failures - 1, 0), 20)
+    return min(FIRST_WAIT * doublings, LONGEST_WAIT)
+
+
+def _rest(turn: _Turn, *, now: datetime) -> None:
+    """Have an app rest that hangs time after time, so that others get most of our time."""
+    if not turn.hung_for:
+        if turn.answers:
+            _hangs.pop(turn.app.id, None)
+        return
+    hangs = _hangs[turn.app.id] = _hangs.get(turn.app.id, 0) + 1
+    if turn.answers:
+        _hangs[turn.app.id] = hangs = 1
+    factor = min(REST_FACTOR * (hangs - 1), LONGEST_REST_FACTOR)
+    _resting[turn.app.id] = now + timedelta(seconds=factor * turn.hung_for)
