@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Final
@@ -256,31 +256,18 @@ def _contradictions(name: str, values: Mapping[str, Any]) -> list[tuple[str, str
     for one, other in _EXCLUSIVE:
         if values.get(one) and values.get(other):
             found.append((other, f"{one} and {other} exclude each other. Hint: drop one."))
-    return found + _misnomers(name, values)
+    return [*found, *_misnomers(name, values)]
 
 
-def _misnomers(name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _misnomers(name: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Where the name tells clients something else than the spec."""
-    found = []
     for key, word in _WORDS_IN_NAMES:
         if values.get(key) and word not in name:
-            found.append(
-                (
-                    key,
-                    f"{key} is true, but {name} does not contain {word!r}. "
-                    f"Hint: name it {name}_{word}; clients know such programs by the word.",
-                )
-            )
+            hint = f"name it {name}_{word}; clients know such programs by the word."
+            yield key, f"{key} is true, but {name} does not contain {word!r}. Hint: {hint}"
         elif word in name and not values.get(key):
-            found.append(
-                ("", f"{name} contains {word!r}, but {key} is not true. Hint: add it or rename it.")
-            )
+            hint = "add it, or give another name."
+            yield "", f"{name} contains {word!r}, but {key} is not true. Hint: {hint}"
     if values.get("gpu_type") and "ati" in name and not re.search("opencl|cuda", name):
-        found.append(
-            (
-                "gpu_type",
-                f"{name} contains 'ati': clients take it for a program of ATI's CAL. "
-                "Hint: rename it.",
-            )
-        )
-    return found
+        hint = "give another name; clients take it for a program of ATI's CAL."
+        yield "gpu_type", f"{name} contains 'ati'. Hint: {hint}"

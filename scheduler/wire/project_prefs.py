@@ -61,7 +61,7 @@ def decode(text: str, venue: str) -> ProjectPreferences:
         return ProjectPreferences()
     try:
         nodes = xml.read_tree(
-            f"<{_ROOT}>{text}</{_ROOT}>".encode("utf-8", "replace"), _ROOT, raw=()
+            f"<{_ROOT}>{text}</{_ROOT}>".encode("utf-8", "replace"), _ROOT, raw=frozenset()
         )
     except xml.BadXml:
         return ProjectPreferences()
