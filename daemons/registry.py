@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from daemons import (
     assimilator,
     file_deleter,
+    housekeeper,
     purger,
     timeout_checker,
     transitioner,
@@ -65,6 +66,13 @@ DAEMONS: tuple[Daemon, ...] = (
         batch=500,
         pause=10.0,
         summary="Archives finished workunits and drops their rows.",
+    ),
+    Daemon(
+        "housekeeper",
+        housekeeper.run_pass,
+        batch=1000,
+        pause=60.0,
+        summary="Does what is due now and then: fading averages, scales, leftovers.",
     ),
 )
 BY_NAME: dict[str, Daemon] = {daemon.name: daemon for daemon in DAEMONS}

@@ -191,6 +191,7 @@ def test_all_daemons_are_registered_under_the_names_of_their_modules():
         "trickle_handler",
         "file_deleter",
         "purger",
+        "housekeeper",
     ]
     for daemon in registry.DAEMONS:
         assert daemon.run_pass.__module__ == f"daemons.{daemon.name}"

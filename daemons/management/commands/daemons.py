@@ -49,7 +49,7 @@ class Command(BaseCommand):
         stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
-        # The first connection starts the embedded server: six children need not race for it.
+        # The first connection starts the embedded server: the children need not race for it.
         connection.ensure_connection()
         connection.close()
         with stopping_on_signals(stop, self._say):

@@ -1,0 +1,7 @@
+-- Claim a chore if nobody did it for its interval; of several at once one gets it.
+INSERT INTO heartbeat AS done (name, seen_at)
+VALUES (%(name)s::text, %(now)s::timestamptz)
+ON CONFLICT (name) DO UPDATE
+SET seen_at = excluded.seen_at
+WHERE done.seen_at <= %(before)s::timestamptz
+RETURNING id

@@ -1,0 +1,24 @@
+-- Drop the messages of results, once handled, when the results' rows are gone.
+WITH old AS (
+    SELECT id
+    FROM trickle_up AS kept
+    WHERE
+        id > %(after)s::bigint
+        AND received_at < %(before)s::timestamptz
+        AND handled_at IS NOT NULL
+        AND NOT EXISTS (SELECT FROM result AS r WHERE r.id = kept.result_id)
+    ORDER BY id
+    LIMIT %(limit)s::bigint
+    FOR UPDATE SKIP LOCKED
+),
+
+dropped AS (
+    DELETE FROM trickle_up
+    WHERE id IN (SELECT old.id FROM old)
+    RETURNING id
+)
+
+SELECT
+    count(*) AS changed,
+    max(id) AS last
+FROM dropped

@@ -1,0 +1,37 @@
+-- Let the recent averages of accounts app by app fade that nothing was granted to for a while.
+WITH idle AS (
+    SELECT id
+    FROM account_app_credit
+    WHERE
+        id > %(after)s::bigint
+        AND expavg > 0
+        AND expavg_at < %(before)s::timestamptz
+    ORDER BY id
+    LIMIT %(limit)s::bigint
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+
+faded AS (
+    UPDATE account_app_credit
+    SET
+        expavg = CASE
+            WHEN account_app_credit.expavg < %(nothing)s::double precision THEN 0
+            ELSE account_app_credit.expavg * power(
+                0.5::double precision,
+                least(
+                    100,
+                    extract(EPOCH FROM %(now)s::timestamptz - account_app_credit.expavg_at)::double precision
+                    / %(half_life)s::double precision
+                )
+            )
+        END,
+        expavg_at = %(now)s::timestamptz
+    FROM idle
+    WHERE account_app_credit.id = idle.id
+    RETURNING account_app_credit.id
+)
+
+SELECT
+    count(*) AS changed,
+    max(id) AS last
+FROM faded

@@ -1,0 +1,37 @@
+-- Let the recent averages of accounts fade that nothing was granted to for a while.
+WITH idle AS (
+    SELECT id
+    FROM account
+    WHERE
+        id > %(after)s::bigint
+        AND expavg_credit > 0
+        AND expavg_at < %(before)s::timestamptz
+    ORDER BY id
+    LIMIT %(limit)s::bigint
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+
+faded AS (
+    UPDATE account
+    SET
+        expavg_credit = CASE
+            WHEN account.expavg_credit < %(nothing)s::double precision THEN 0
+            ELSE account.expavg_credit * power(
+                0.5::double precision,
+                least(
+                    100,
+                    extract(EPOCH FROM %(now)s::timestamptz - account.expavg_at)::double precision
+                    / %(half_life)s::double precision
+                )
+            )
+        END,
+        expavg_at = %(now)s::timestamptz
+    FROM idle
+    WHERE account.id = idle.id
+    RETURNING account.id
+)
+
+SELECT
+    count(*) AS changed,
+    max(id) AS last
+FROM faded

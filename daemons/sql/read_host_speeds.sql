@@ -1,0 +1,9 @@
+-- How fast each host was with an app's work, by its best version: estimated operations per second.
+SELECT max(1 / known.et_avg) AS speed
+FROM host_app_version AS known
+INNER JOIN app_version AS version ON known.app_version_id = version.id
+WHERE
+    version.app_id = %(app_id)s::bigint
+    AND known.et_n >= %(samples)s::double precision
+    AND known.et_avg > 1e-18
+GROUP BY known.host_id

@@ -1,0 +1,20 @@
+-- Set what apps' results really cost, per operation estimated, in ascending id; the same stays.
+WITH cost AS (
+    SELECT *
+    FROM unnest(%(ids)s::bigint[], %(costs)s::double precision[]) AS c (id, min_avg_pfc)
+),
+
+locked AS (
+    SELECT app.id
+    FROM app
+    INNER JOIN cost ON app.id = cost.id
+    WHERE app.min_avg_pfc <> cost.min_avg_pfc
+    ORDER BY app.id
+    FOR NO KEY UPDATE OF app
+)
+
+UPDATE app
+SET min_avg_pfc = cost.min_avg_pfc
+FROM cost
+INNER JOIN locked ON cost.id = locked.id
+WHERE app.id = cost.id
