@@ -2,24 +2,35 @@
 
 Claim, act, settle: a lease with a fencing token is taken, the science works with no transaction
 open, and a guarded update settles what still carries our token.  Files are synced once per batch
-before anything counts as assimilated.  Whatever fails is put off, longer each time; others go on.
+before anything counts as assimilated.  Whatever fails is put off, longer each time, and parked when
+it failed too often; others go on.  What failed before comes last in a batch, and an app whose
+science failed slowly is left alone for the rest of it, so that a hang costs others little.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import traceback
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
-from importlib import import_module
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 
-from daemons.science import copy_files
-from daemons.science.interfaces import Assimilation, Output
+from daemons import poison
+from daemons.poison import Stage
+from daemons.science import assimilators, dataset
+from daemons.science.interfaces import (
+    Assimilation,
+    Defer,
+    Output,
+    Records,
+    TransientScienceError,
+)
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
 from scheduler.lifecycle import (
@@ -32,6 +43,8 @@ from scheduler.lifecycle import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from daemons.science.interfaces import Assimilator, Written
 
 log = logging.getLogger(__name__)
@@ -39,28 +52,49 @@ log = logging.getLogger(__name__)
 PACKAGE = "daemons.sql"
 #: No workunit of a batch is begun later than this after the claim.
 TIME_LIMIT = timedelta(minutes=10)
-#: How long a claim holds: outlives the time limit by what one workunit may take.
+#: How long a claim holds beyond the longest time limit of any app's science: it outlives the batch.
 LEASE = timedelta(minutes=30)
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=10), timedelta(hours=1)
+#: What took longer than this makes the daemon settle what is done, so that nobody waits for it.
+SLOW = timedelta(seconds=1)
+#: The shortest and the longest time for which a workunit can be deferred.
+SOONEST, LATEST = timedelta(seconds=1), timedelta(days=365)
 
-#: What an app may name as its assimilator, besides ``python:package.module.function``.
-ASSIMILATORS: dict[str, Assimilator] = {"copy_files": copy_files.assimilate}
+#: How much of what went wrong goes into the log; characters.
+_EXCERPT = 500
+_TROUBLES_OF_THE_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
 _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
-
-
-class UnknownAssimilator(LookupError):
-    """An app names an assimilator that cannot be found. Hint: the message says what was tried."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What became of the claimed rows."""
+    """What became of the claimed rows that are not yet settled, and counts of those that are."""
 
+    now: datetime
+    began: float = field(default_factory=monotonic)
     done: list[dict[str, Any]] = field(default_factory=list)
-    failed: list[dict[str, Any]] = field(default_factory=list)
-    untouched: list[dict[str, Any]] = field(default_factory=list)
-    written: list[Written] = field(default_factory=list)
-    settled: int = 0
+    failed: list[_Failure] = field(default_factory=list)
+    #: Rows that are given back, and when they are handed over again (None: at once).
+    given_back: list[tuple[dict[str, Any], datetime | None]] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
+    records: list[Records] = field(default_factory=list)
+    #: By app id, the seconds that failures of its science took.
+    lost: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def moment(self) -> datetime:
+        """Now, counted from the beginning of the pass, in whole seconds."""
+        return self.now + timedelta(seconds=int(monotonic() - self.began))
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A row on which the science failed, with the traceback."""
+
+    row: dict[str, Any]
+    error: str
+    transient: bool = False
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
@@ -69,7 +103,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         "claim_unassimilated",
         {
             "now": now,
-            "lease_until": now + LEASE,
+            "lease": LEASE,
             "limit": limit,
             "sources": _SOURCES,
             "shard_count": shard.count,
@@ -79,37 +113,19 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     )
     if not claimed:
         return Tally()
-    batch = _hand_over(claimed, now=now)
-    _settle_batch(batch, now=now)
+    batch = _Batch(now)
+    # What failed before may fail again, and slowly: it comes last, when the others are settled.
+    for group in (
+        [row for row in claimed if not row["has_failed"]],
+        [row for row in claimed if row["has_failed"]],
+    ):
+        _hand_over(group, batch)
+        _settle_batch(batch)
     return Tally(
         seen=len(claimed),
-        counts={
-            "assimilated": batch.settled,
-            "put off": len(batch.failed),
-            "settled by another": len(batch.done) - batch.settled,
-        },
-        more=len(claimed) >= limit,
+        counts=dict(batch.counts),
+        more=len(claimed) >= limit or bool(batch.counts["left for the next pass"]),
     )
-
-
-@cache
-def find(name: str) -> Assimilator:
-    """The assimilator of a name; raises `UnknownAssimilator`."""
-    if found := ASSIMILATORS.get(name):
-        return found
-    kind, _, path = name.partition(":")
-    module, _, function = path.rpartition(".")
-    if kind != "python" or not module:
-        msg = (
-            f"There is no assimilator {name!r}. Hint: name one of {', '.join(ASSIMILATORS)}, "
-            "or a function as python:package.module.function."
-        )
-        raise UnknownAssimilator(msg)
-    try:
-        return cast("Assimilator", getattr(import_module(module), function))
-    except (ImportError, AttributeError) as error:
-        msg = f"Assimilator {name!r} cannot be imported: {error}. Hint: is it on PYTHONPATH?"
-        raise UnknownAssimilator(msg) from error
 
 
 def assimilation(row: dict[str, Any]) -> Assimilation:
@@ -123,6 +139,7 @@ def assimilation(row: dict[str, Any]) -> Assimilation:
         app=row["app"],
         batch_id=row["batch_id"],
         meta=row["meta"],
+        options=row["assimilator_options"],
         errors=tuple(bit.name or "" for bit in ErrorMask(row["error_mask"])) if has_failed else (),
         cancel_reason=row["cancel_reason"],
         canonical_result_id=row["canonical_result_id"],
@@ -139,64 +156,158 @@ def assimilation(row: dict[str, Any]) -> Assimilation:
     )
 
 
-def _hand_over(claimed: list[dict[str, Any]], *, now: datetime) -> _Batch:
-    batch = _Batch()
-    began = monotonic()
-    for row in claimed:
-        if monotonic() - began > TIME_LIMIT.total_seconds():
-            batch.untouched.append(row)
+def _hand_over(rows: list[dict[str, Any]], batch: _Batch) -> None:
+    for row in rows:
+        if monotonic() - batch.began > TIME_LIMIT.total_seconds() or _is_exhausted(row, batch):
+            batch.given_back.append((row, None))
+            batch.counts["left for the next pass"] += 1
             continue
-        try:
-            assimilate = find(row["assimilator"])
-            if getattr(assimilate, "transactional", False):
-                batch.settled += _hand_over_and_settle(assimilate, row, now=now)
-            else:
-                batch.written += assimilate(assimilation(row)) or ()
-        except Exception:
-            log.exception("assimilation failed", extra={"workunit": row["name"], "app": row["app"]})
-            batch.failed.append(row)
+        began = monotonic()
+        if not _hand_over_one(row, batch):
+            batch.lost[row["app_id"]] += monotonic() - began
+        if monotonic() - began > SLOW.total_seconds():
+            _settle_batch(batch)
+
+
+def _is_exhausted(row: dict[str, Any], batch: _Batch) -> bool:
+    """Whether failures of an app's science took as long as one hang may: it must wait."""
+    lost: float = batch.lost[row["app_id"]]
+    return lost > 0 and lost >= row["science_time_limit"].total_seconds()
+
+
+def _hand_over_one(row: dict[str, Any], batch: _Batch) -> bool:
+    """Hand one workunit over; whether the science did not fail."""
+    try:
+        assimilate = assimilators.find(
+            row["assimilator"], row["assimilator_options"], row["science_time_limit"]
+        )
+        if getattr(assimilate, "transactional", False):
+            _hand_over_and_settle(assimilate, row, batch)
         else:
+            for one in _asked(assimilate, row):
+                (batch.records if isinstance(one, Records) else batch.written).append(one)  # type: ignore[arg-type]
             batch.done.append(row)
-    return batch
+    except Defer as later:
+        return _defer(row, later, batch)
+    except Exception as error:  # noqa: BLE001 - science may raise anything
+        _fail(row, error, batch)
+        return False
+    return True
 
 
-def _hand_over_and_settle(assimilate: Assimilator, row: dict[str, Any], *, now: datetime) -> int:
+def _asked(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
+    """What the science wrote; raises what it raises, and `Defer` if it returned that."""
+    answer = assimilate(assimilation(row))
+    if isinstance(answer, Defer):
+        raise answer
+    return list(answer or ())
+
+
+def _hand_over_and_settle(assimilate: Assimilator, row: dict[str, Any], batch: _Batch) -> None:
     """Exactly once: what the science writes to our database commits with the settlement."""
     with transaction.atomic():
-        settled = _settle([row], now=now)
-        if settled and (written := list(assimilate(assimilation(row)) or ())):
-            storage.sync_results(written)
-    return settled
+        settled = _settle([row], now=batch.now)
+        if settled:
+            written = [one for one in _asked(assimilate, row) if not isinstance(one, Records)]
+            if written:
+                storage.sync_results(written)
+    batch.counts["assimilated"] += settled
+    batch.counts["settled by another"] += 1 - settled
 
 
-def _settle_batch(batch: _Batch, *, now: datetime) -> None:
+def _defer(row: dict[str, Any], later: Defer, batch: _Batch) -> bool:
+    """Put a workunit off as its science asks; whether the science named a moment."""
+    moment = batch.moment()
     try:
-        if batch.written:
-            storage.sync_results(batch.written)
-    except OSError:
-        # What may not be on disk is not done; nothing waits for its lease to run out.
-        log.exception("results not on disk", extra={"files": len(batch.written)})
-        batch.failed += [row for row in batch.done if not _is_transactional(row)]
-        batch.done = [row for row in batch.done if _is_transactional(row)]
-    pending = [row for row in batch.done if not _is_transactional(row)]
-    if pending:
-        batch.settled += _settle(pending, now=now)
-    put_off = batch.failed + batch.untouched
-    if put_off:
-        waits = [_wait(row["lease_token"]) for row in batch.failed]
+        until = later.until if isinstance(later.until, datetime) else moment + later.until
+        until = min(max(until, moment + SOONEST), moment + LATEST)
+    except (TypeError, OverflowError) as error:
+        _fail(row, error, batch)
+        return False
+    batch.given_back.append((row, until))
+    batch.counts["deferred"] += 1
+    return True
+
+
+def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
+    told = _told(error)
+    transient = _is_transient(error)
+    # The traceback is kept with the workunit: `manage.py parked show`.
+    log.log(
+        logging.WARNING if transient else logging.ERROR,
+        "assimilation put off" if transient else "assimilation failed",
+        extra={"workunit": row["name"], "app": row["app"], "reason": str(error)[:_EXCERPT]},
+    )
+    batch.failed.append(_Failure(row, told, transient))
+
+
+def _is_transient(error: Exception) -> bool:
+    """Whether it says nothing of the workunit: the science says so, the disk or the database."""
+    if isinstance(error, OSError):
+        return error.errno in _TROUBLES_OF_THE_MACHINE
+    return isinstance(error, TransientScienceError | OperationalError)
+
+
+def _told(error: Exception) -> str:
+    """The traceback, of the worker's process if the science failed there."""
+    remote = getattr(error, "traceback", "")
+    return str(remote) if remote else "".join(traceback.format_exception(error))
+
+
+def _settle_batch(batch: _Batch) -> None:
+    """Write, sync and settle what is done; count and give back the rest.  Empties the batch."""
+    _keep_files(batch)
+    if batch.done:
+        settled = _settle(batch.done, now=batch.now)
+        batch.counts["assimilated"] += settled
+        batch.counts["settled by another"] += len(batch.done) - settled
+    moment = batch.moment()
+    for failure, record in _count_failures(batch.failed, now=moment):
+        batch.counts["parked" if record.parked else "put off"] += 1
+        batch.given_back.append((failure.row, moment + record.wait))
+    if batch.given_back:
         sql.execute(
             "put_off_assimilation",
             {
-                "ids": [row["id"] for row in put_off],
-                "tokens": [row["lease_token"] for row in put_off],
-                "again_ats": [now + wait for wait in waits] + [None] * len(batch.untouched),
+                "ids": [row["id"] for row, _ in batch.given_back],
+                "tokens": [row["lease_token"] for row, _ in batch.given_back],
+                "again_ats": [again_at for _, again_at in batch.given_back],
             },
             PACKAGE,
         )
+    for rows in (batch.done, batch.failed, batch.given_back, batch.written, batch.records):
+        rows.clear()
 
 
-def _is_transactional(row: dict[str, Any]) -> bool:
-    return bool(getattr(find(row["assimilator"]), "transactional", False))
+def _keep_files(batch: _Batch) -> None:
+    """Put the batch's files on the disk; what may not be there is not done."""
+    troubles: dict[int, Exception] = {}
+    try:
+        if batch.records:
+            paths, troubles = dataset.put(batch.records)
+            batch.written += paths
+        if batch.written:
+            storage.sync_results(batch.written)
+    except OSError as error:
+        log.exception("results not on disk", extra={"files": len(batch.written)})
+        troubles = {row["id"]: error for row in batch.done}
+    for row in batch.done:
+        if trouble := troubles.get(row["id"]):
+            _fail(row, trouble, batch)
+    batch.done = [row for row in batch.done if row["id"] not in troubles]
+
+
+def _count_failures(
+    failed: list[_Failure], *, now: datetime
+) -> list[tuple[_Failure, poison.Record]]:
+    records = poison.record(
+        Stage.ASSIMILATE,
+        {failure.row["id"]: failure.error for failure in failed},
+        {failure.row["id"]: failure.row["app_id"] for failure in failed},
+        now=now,
+        transient={failure.row["id"] for failure in failed if failure.transient},
+    )
+    return [(failure, records[failure.row["id"]]) for failure in failed]
 
 
 def _settle(rows: list[dict[str, Any]], *, now: datetime) -> int:
@@ -216,9 +327,3 @@ def _settle(rows: list[dict[str, Any]], *, now: datetime) -> int:
         PACKAGE,
     )
     return len(settled)
-
-
-def _wait(attempts: int) -> timedelta:
-    """How long a workunit waits after failing; its token counts how often it was tried."""
-    doublings: int = 2 ** min(attempts - 1, 20)
-    return min(FIRST_WAIT * doublings, LONGEST_WAIT)

@@ -36,7 +36,7 @@ from urllib.parse import quote
 from django.conf import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date
     from types import TracebackType
 
@@ -545,6 +545,29 @@ def write_result(*, app: str, relative: str, data: bytes) -> Path:
     target = _result_path(app, relative)
     with _replacing(target) as file:
         file.write(data)
+    return target
+
+
+def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) -> Path:
+    """Replace a result by what `change` makes of its bytes (none if it is new); return the path.
+
+    One change at a time, whichever process asks; a reader sees the old file or the new one, and so
+    does a power cut: the new one is on the disk before it takes the name.
+    """
+    target = _result_path(app, relative)
+    lock = _create(f"{target.parent}/.{target.name}.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            before = target.read_bytes()
+        except FileNotFoundError:
+            before = b""
+        with _replacing(target) as file:
+            file.write(change(before))
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        os.close(lock)
     return target
 
 

@@ -8,6 +8,10 @@ WITH due AS (
         AND assimilate_state = any(%(sources)s::smallint[])
         AND (assimilate_after IS NULL OR assimilate_after <= %(now)s::timestamptz)
         AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)
+        AND NOT EXISTS (
+            SELECT FROM science_failure AS f
+            WHERE f.stage = 2 AND f.subject_id = workunit.id AND f.parked_at IS NOT NULL
+        )
         AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
     ORDER BY id
     LIMIT %(limit)s::bigint
@@ -17,7 +21,9 @@ WITH due AS (
 claimed AS (
     UPDATE workunit AS w
     SET
-        lease_until = %(lease_until)s::timestamptz,
+        -- It outlives the batch, whose last workunit may take its app's whole time limit.
+        lease_until = %(now)s::timestamptz + %(lease)s::interval
+            + (SELECT max(science_time_limit) FROM app),
         lease_token = w.lease_token + 1
     FROM due
     WHERE w.id = due.id
@@ -36,8 +42,15 @@ SELECT
     claimed.cancel_reason,
     claimed.canonical_result_id,
     claimed.lease_token,
+    claimed.app_id,
     app.name AS app,
     app.assimilator,
+    app.assimilator_options,
+    app.science_time_limit,
+    EXISTS (
+        SELECT FROM science_failure AS f
+        WHERE f.stage = 2 AND f.subject_id = claimed.id
+    ) AS has_failed,
     canonical.name AS canonical_result_name,
     brought.positions,
     brought.names

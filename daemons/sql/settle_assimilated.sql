@@ -25,6 +25,12 @@ settled AS (
     RETURNING w.id
 ),
 
+-- Taken after all: what the science failed on before is forgotten.
+forgotten AS (
+    DELETE FROM science_failure AS f
+    WHERE f.stage = any('{1, 2}'::smallint[]) AND f.subject_id = any(array(SELECT id FROM settled))
+),
+
 written AS (
     INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
     SELECT

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 
-from daemons import assimilator
-from scheduler.models import Team, Workunit
+from daemons import assimilator, poison
+from daemons.science import assimilators
+from daemons.science.interfaces import Defer, TransientScienceError
+from scheduler.models import ScienceFailure, Team, Workunit
 from tests import rows
 from tests.database import sinks
 from tests.database.passes import a_pass, moves, statements_of
@@ -17,9 +21,20 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
+def kinds_of_ours(monkeypatch):
+    """Assimilators of tests that run in this process, beside those that the project has."""
+    for name, sink in (("remember", sinks.remember), ("fail", sinks.fail), ("ask", sinks.ask)):
+        monkeypatch.setitem(assimilators.KINDS, name, lambda *_, sink=sink: sink)
+    assimilators._find.cache_clear()
+    yield
+    assimilators._find.cache_clear()
+
+
+@pytest.fixture(autouse=True)
 def empty_sinks():
     sinks.handed_over.clear()
     sinks.before_returning.clear()
+    sinks.answers.clear()
     yield
     sinks.handed_over.clear()
     sinks.before_returning.clear()
@@ -38,7 +53,7 @@ def failed(app=None, **fields):
 
 
 def remembering(**fields):
-    return rows.an_app(assimilator="python:tests.database.sinks.remember", **fields)
+    return rows.an_app(assimilator="remember", **fields)
 
 
 def test_the_canonical_output_is_filed_under_its_workunits_name(settings):
@@ -88,7 +103,7 @@ def test_no_transaction_is_open_while_the_science_works():
 
 
 def test_what_fails_is_put_off_and_others_go_on(caplog):
-    bad = finished(rows.an_app(assimilator="python:tests.database.sinks.fail"), name="bad")
+    bad = finished(rows.an_app(assimilator="fail"), name="bad")
     good = finished(remembering())
     tally = a_pass(assimilator)
     bad.refresh_from_db()
@@ -96,12 +111,13 @@ def test_what_fails_is_put_off_and_others_go_on(caplog):
     assert (bad.assimilate_state, good.assimilate_state) == (1, 2)
     assert bad.assimilate_after == rows.hours(0) + timedelta(seconds=10)
     assert tally.done == {"assimilated": 1, "put off": 1}
-    assert "no room for bad" in caplog.text
+    (said,) = [one for one in caplog.records if one.message == "assimilation failed"]
+    assert (said.workunit, said.reason) == ("bad", "no room for bad")
     assert a_pass(assimilator).seen == 0
 
 
 def test_it_waits_longer_each_time_it_fails():
-    bad = finished(rows.an_app(assimilator="python:tests.database.sinks.fail"))
+    bad = finished(rows.an_app(assimilator="fail"))
     waits = []
     now = rows.hours(0)
     for _ in range(3):
@@ -110,6 +126,127 @@ def test_it_waits_longer_each_time_it_fails():
         waits.append((bad.assimilate_after - now).total_seconds())
         now = bad.assimilate_after
     assert waits == [10, 20, 40]
+
+
+def times_out_of(workunit, *, until_parked=20):
+    """Pass after pass, each when the workunit is due again; how many it took to park it."""
+    now = rows.hours(0)
+    for number in range(1, until_parked + 1):
+        assert a_pass(assimilator, now=now).seen >= 1
+        if ScienceFailure.objects.filter(subject_id=workunit.pk, parked_at__isnull=False):
+            return number
+        workunit.refresh_from_db()
+        now = workunit.assimilate_after
+    return None
+
+
+def test_what_fails_too_often_is_parked_and_left_alone(caplog):
+    bad = finished(rows.an_app(assimilator="fail", max_science_failures=3), name="bad")
+    assert times_out_of(bad) == 3
+    assert a_pass(assimilator, now=rows.hours(24 * 365)).seen == 0
+    failure = ScienceFailure.objects.get()
+    assert (failure.stage, failure.subject_id, failure.failures) == (2, bad.pk, 3)
+    assert failure.error.startswith("Traceback (most recent call last)")
+    assert "OSError: no room for bad" in failure.error
+
+
+def test_success_forgets_what_failed_before():
+    sinks.answers[:] = [RuntimeError("once")]
+    workunit = finished(rows.an_app(assimilator="ask"))
+    a_pass(assimilator)
+    assert ScienceFailure.objects.count() == 1
+    a_pass(assimilator, now=rows.hours(1))
+    workunit.refresh_from_db()
+    assert workunit.assimilate_state == 2
+    assert ScienceFailure.objects.count() == 0
+
+
+def test_leases_of_others_do_not_count_as_failures():
+    """A workunit whose lease ran out nine times waits no longer than any other."""
+    bad = finished(rows.an_app(assimilator="fail"), lease_token=9)
+    a_pass(assimilator)
+    bad.refresh_from_db()
+    assert bad.assimilate_after == rows.hours(0) + timedelta(seconds=10)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [TransientScienceError("away"), OperationalError("deadlock"), OSError(errno.ENOSPC, "full")],
+)
+def test_what_may_heal_parks_only_after_ten_times_as_many(trouble):
+    sinks.answers[:] = [trouble] * 30
+    workunit = finished(rows.an_app(assimilator="ask", max_science_failures=2))
+    assert times_out_of(workunit, until_parked=30) == 20
+
+
+@pytest.mark.parametrize("how", ["raises", "returns"])
+@pytest.mark.parametrize("until", [timedelta(hours=2), rows.hours(2)])
+def test_a_deferred_workunit_is_handed_over_again_when_its_science_said(how, until):
+    later = Defer(until, "a partner is missing")
+    sinks.answers[:] = [later if how == "raises" else (later,)]
+    workunit = finished(rows.an_app(assimilator="ask"))
+    assert a_pass(assimilator).done == {"deferred": 1}
+    workunit.refresh_from_db()
+    assert (workunit.assimilate_state, workunit.lease_until) == (1, None)
+    assert workunit.assimilate_after == rows.hours(2)
+    assert ScienceFailure.objects.count() == 0
+    assert a_pass(assimilator, now=rows.hours(1.9)).seen == 0
+    assert a_pass(assimilator, now=rows.hours(2)).done == {"assimilated": 1}
+
+
+@pytest.mark.parametrize("until", [rows.hours(-5), timedelta(hours=-5)])
+def test_deferring_to_the_past_waits_a_second(until):
+    sinks.answers[:] = [Defer(until)]
+    workunit = finished(rows.an_app(assimilator="ask"))
+    a_pass(assimilator)
+    workunit.refresh_from_db()
+    assert workunit.assimilate_after == rows.hours(0) + assimilator.SOONEST
+
+
+@pytest.mark.parametrize("until", ["tomorrow", rows.hours(1).replace(tzinfo=None)])
+def test_deferring_to_no_moment_is_a_failure(until):
+    sinks.answers[:] = [Defer(until)]
+    finished(rows.an_app(assimilator="ask"))
+    assert a_pass(assimilator).done == {"put off": 1}
+    assert "TypeError" in ScienceFailure.objects.get().error
+
+
+def test_an_app_whose_science_failed_slowly_is_left_alone_for_the_rest_of_the_pass():
+    slow = rows.an_app(assimilator="fail", science_time_limit=timedelta(0))
+    others = [finished(slow, name=f"slow{number}") for number in range(3)]
+    good = finished(remembering())
+    tally = a_pass(assimilator)
+    assert tally.done == {"put off": 1, "left for the next pass": 2, "assimilated": 1}
+    assert tally.more
+    good.refresh_from_db()
+    assert good.assimilate_state == 2
+    for workunit in others[1:]:
+        workunit.refresh_from_db()
+        assert (workunit.assimilate_after, workunit.lease_until) == (None, None)
+    assert a_pass(assimilator).seen == 2
+
+
+def test_what_failed_before_comes_last():
+    app = remembering()
+    stale = finished(app, name="stale")
+    poison.record(poison.Stage.ASSIMILATE, {stale.pk: "?"}, {stale.pk: app.pk}, now=rows.hours(0))
+    finished(app, name="fresh")
+    a_pass(assimilator)
+    assert [told.workunit_name for told in sinks.handed_over] == ["fresh", "stale"]
+
+
+def test_the_lease_outlives_the_longest_science():
+    rows.an_app(science_time_limit=timedelta(hours=3))
+    leases = []
+    workunit = finished(remembering())
+
+    def look():
+        workunit.refresh_from_db()
+        leases.append(workunit.lease_until)
+
+    sinks.before_returning.append(look)
+    a_pass(assimilator)
+    assert leases == [rows.hours(3) + assimilator.LEASE]
 
 
 def test_a_missing_upload_puts_only_its_workunit_off(settings):
@@ -127,7 +264,8 @@ def test_a_missing_upload_puts_only_its_workunit_off(settings):
     ("name", "hint"),
     [
         ("copy_file", "There is no assimilator 'copy_file'"),
-        ("python:no.such.thing", "cannot be imported"),
+        ("copy_files:x", "did you mean 'copy_files'"),
+        ("python:no.such.thing", "No module named 'no'"),
     ],
 )
 def test_an_unknown_assimilator_is_named(name, hint, caplog):
@@ -135,7 +273,8 @@ def test_an_unknown_assimilator_is_named(name, hint, caplog):
     a_pass(assimilator)
     workunit.refresh_from_db()
     assert workunit.assimilate_state == 1
-    assert hint in caplog.text
+    assert hint in ScienceFailure.objects.get().error
+    assert hint in caplog.records[-1].reason
 
 
 def test_a_lease_keeps_others_away_until_it_runs_out():
@@ -181,9 +320,9 @@ def test_what_goes_to_our_own_database_is_written_exactly_once():
 @pytest.mark.parametrize("count", [1, 500])
 def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     app = remembering()
-    bad = rows.an_app(assimilator="python:tests.database.sinks.fail")
+    bad = rows.an_app(assimilator="fail")
     for _ in range(count):
         failed(app)
         failed(bad)
-    assert statements_of(lambda: a_pass(assimilator)) == 3
+    assert statements_of(lambda: a_pass(assimilator)) == 4
     assert Workunit.objects.filter(assimilate_state=2).count() == count

@@ -1,0 +1,66 @@
+"""Finds assimilators by the names that apps give, and checks their options."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from daemons.science import (
+    callables,
+    checking,
+    copy_files,
+    dataset,
+    run_script,
+    table,
+    webhook,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from daemons.science.interfaces import Assimilator
+
+
+class UnknownAssimilator(LookupError):
+    """An app names an assimilator that does not exist. Hint: the message says what was tried."""
+
+
+def _copy_files(_argument: str, given: object, _time_limit: timedelta) -> Assimilator:
+    checking.checked("copy_files", given, {})
+    return copy_files.assimilate
+
+
+#: What makes an assimilator of each kind, from what follows ``:``, the options and the time limit.
+KINDS: dict[str, Callable[[str, object, timedelta], Assimilator]] = {
+    "copy_files": _copy_files,
+    "dataset": dataset.make,
+    "table": table.make,
+    "webhook": webhook.make,
+    "script": run_script.make,
+    "python": callables.make,
+}
+#: Kinds that take what follows ``:``.
+_WITH_ARGUMENT = {"script": "script:PROGRAM", "python": "python:package.module.function"}
+CHOICES = tuple(_WITH_ARGUMENT.get(kind, kind) for kind in KINDS)
+
+
+def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
+    """The assimilator of an app; raises `UnknownAssimilator` and `BadOptions`.
+
+    Imports no science.
+    """
+    return _find(name, json.dumps(options, sort_keys=True), time_limit)
+
+
+@lru_cache(maxsize=1000)
+def _find(name: str, options: str, time_limit: timedelta) -> Assimilator:
+    kind, colon, argument = name.partition(":")
+    make = KINDS.get(kind)
+    if make is None or bool(colon) != (kind in _WITH_ARGUMENT):
+        near = get_close_matches(name, CHOICES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"name one of {', '.join(CHOICES)}."
+        raise UnknownAssimilator(f"There is no assimilator {name!r}. Hint: {hint}")
+    return make(argument, json.loads(options), time_limit)

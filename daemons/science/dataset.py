@@ -1,0 +1,181 @@
+"""Assimilates by adding records to a dataset of JSON lines or CSV, exactly once.
+
+Theory of operation.  A dataset is the folder ``var/results/<app>/<name>/`` of part files, each for
+a fixed range of workunit ids (``part_size`` of them), so that a workunit's records have one place.
+Every line begins with the workunit's key.  Adding is replacing: under the part's lock, the lines
+that carry the same key are left out, the new ones added, and the whole part takes the old one's
+name at once.  Whoever comes again, after a crash between writing and settling or because his lease
+ran out, finds his own lines and replaces them by the same ones.  There is nothing to recover: a
+part is complete at every moment, and several assimilators wait for each other at its lock.
+
+A batch's records are gathered and written together: one new file per part, not per workunit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from daemons.science import checking
+from daemons.science.interfaces import BadOptions, Records
+from daemons.science.records import BadRecords, chosen, records
+from scheduler import storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import timedelta
+    from pathlib import Path
+
+    from daemons.science.interfaces import Assimilation
+
+#: What our own columns are called; a program's own must be called otherwise.
+KEY, WORKUNIT, ERRORS = "_key", "_workunit", "_errors"
+_KNOWN = {
+    "name": checking.text,
+    "format": checking.one_of("jsonl", "csv"),
+    "output": checking.text,
+    "columns": checking.texts,
+    "failed": checking.one_of("skip", "record"),
+    "part_size": checking.number(1, 1_000_000),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """An app's dataset; `columns` are a CSV's, beside our own."""
+
+    name: str = "dataset"
+    format: str = "jsonl"
+    output: str | None = None
+    columns: tuple[str, ...] = ()
+    failed: str = "skip"
+    part_size: int = 1000
+    transactional: ClassVar[bool] = False
+
+    def __call__(self, assimilation: Assimilation) -> list[Records]:
+        """What a workunit adds; raises `BadRecords` for an output that cannot be read."""
+        if assimilation.failed and self.failed == "skip":
+            return []
+        own: dict[str, Any] = {KEY: assimilation.key, WORKUNIT: assimilation.workunit_name}
+        if assimilation.failed:
+            rows: list[dict[str, Any]] = [{ERRORS: list(assimilation.errors)}]
+        else:
+            output = chosen(assimilation, self.output)
+            rows = records(output) if self.format == "jsonl" else self._csv_rows(output.path)
+        if taken := {name for row in rows for name in row if name in own}:
+            raise BadRecords(
+                f"A record has a field {min(taken)!r}, which is ours. Hint: rename it."
+            )
+        number = assimilation.workunit_id // self.part_size
+        lines = [self._line(own | row) for row in rows]
+        return [
+            Records(
+                assimilation.app,
+                f"{self.name}/{number:09d}.{self.format}",
+                assimilation.workunit_id,
+                self._mark(assimilation.key),
+                self._header(),
+                tuple(lines),
+            )
+        ]
+
+    def _line(self, row: Mapping[str, Any]) -> bytes:
+        if self.format == "jsonl":
+            return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        return _csv([row.get(column, "") for column in (KEY, WORKUNIT, *self.columns)])
+
+    def _mark(self, key: str) -> bytes:
+        """How every line of a workunit begins, and no other's."""
+        if self.format == "jsonl":
+            return b"{%s: %s, " % (
+                json.dumps(KEY).encode(),
+                json.dumps(key, ensure_ascii=False).encode(),
+            )
+        return _csv([key]).rstrip(b"\r\n") + b","
+
+    def _header(self) -> bytes:
+        return _csv([KEY, WORKUNIT, *self.columns]) if self.format == "csv" else b""
+
+    def _csv_rows(self, path: Path) -> list[dict[str, Any]]:
+        reader = csv.DictReader(
+            io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), strict=True
+        )
+        try:
+            rows = list(reader)
+        except csv.Error as error:
+            raise BadRecords(f"Output {path.name} is no CSV: {error}.") from error
+        if list(reader.fieldnames or ()) != list(self.columns):
+            raise BadRecords(
+                f"Output {path.name} has the columns {reader.fieldnames}, the dataset "
+                f"{list(self.columns)}. Hint: the first line names them, in the same order."
+            )
+        for row in rows:
+            # Too many fields stand under None, too few are None.
+            if None in row or None in row.values():
+                raise BadRecords(f"A line of output {path.name} has not one field per column.")
+            if any("\n" in value or "\r" in value for value in row.values()):
+                raise BadRecords(f"A field of output {path.name} holds a line break.")
+        return rows
+
+
+def make(_argument: str, given: object, _time_limit: timedelta) -> Dataset:
+    """A dataset by an app's options; raises `BadOptions`."""
+    read = checking.checked("dataset", given, _KNOWN)
+    dataset = Dataset(**{**read, "part_size": int(read.get("part_size", 1000))})
+    if dataset.format == "csv" and not dataset.columns:
+        raise BadOptions(
+            "dataset needs the option 'columns' for CSV. Hint: list the program's columns."
+        )
+    if dataset.format == "csv" and dataset.failed == "record":
+        raise BadOptions(
+            "A CSV dataset has no column for failures. Hint: use the format jsonl, or failed=skip."
+        )
+    if dataset.format == "jsonl" and dataset.columns:
+        raise BadOptions("Only a CSV dataset has columns. Hint: add the format csv.")
+    try:
+        storage.check_name(dataset.name)
+    except storage.BadFileName as error:
+        raise BadOptions(f"The dataset's name is no file name: {error}") from error
+    return dataset
+
+
+def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
+    """Write a batch's records, a part at a time; the paths, and by workunit id what failed."""
+    parts: dict[tuple[str, str], list[Records]] = defaultdict(list)
+    for one in gathered:
+        parts[one.app, one.part].append(one)
+    paths: list[Path] = []
+    failures: dict[int, Exception] = {}
+    for (app, part), added in parts.items():
+        try:
+            change = partial(merged, added=added)
+            paths.append(storage.change_result(app=app, relative=part, change=change))
+        except (OSError, BadRecords) as error:
+            failures |= dict.fromkeys((one.workunit_id for one in added), error)
+    return paths, failures
+
+
+def merged(old: bytes, added: list[Records]) -> bytes:
+    """A part with these workunits' records instead of those it had of them; pure."""
+    header = added[0].header
+    lines = old.splitlines(keepends=True)
+    if header and lines:
+        if lines[0] != header:
+            raise BadRecords(
+                "The part has other columns than the dataset. Hint: give the dataset a new name."
+            )
+        lines = lines[1:]
+    marks = tuple(one.mark for one in added)
+    kept = [line for line in lines if not line.startswith(marks)]
+    return header + b"".join(kept) + b"".join(line for one in added for line in one.lines)
+
+
+def _csv(fields: Iterable[object]) -> bytes:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerow(fields)
+    return buffer.getvalue().encode()

@@ -1,0 +1,128 @@
+"""Assimilates by running a program of the scientist's own: ``script:PROGRAM``.
+
+``PROGRAM KEY WORKUNIT FILE...`` with the same and more in its environment (``MANYHANDS_...``).
+Exit status 0: taken.  3: not now, try again; with a last line ``defer SECONDS`` on its standard
+output, not before that.  Anything else is a failure, with what it wrote to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+
+from daemons.science import checking, worker
+from daemons.science.interfaces import BadOptions, Defer, TransientScienceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemons.science.interfaces import Assimilation
+
+#: The exit status that asks for another try.
+TRY_AGAIN = 3
+_LAST_WORDS = 8000
+_KNOWN = {"arguments": checking.texts, "environment": checking.texts_by_name}
+
+
+class ScriptFailed(Exception):
+    """The program did not take the workunit; the message has the end of its standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunScript:
+    """A program as an assimilator; `arguments` stand before the key."""
+
+    program: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    time_limit: timedelta
+    transactional: ClassVar[bool] = False
+
+    def __call__(self, assimilation: Assimilation) -> Defer | None:
+        """Run it in the worker, which kills it with all its children after the time limit."""
+        paths = [str(output.path) for output in assimilation.outputs]
+        answer: Defer | None = worker.call(
+            "daemons.science.run_script:run",
+            [self.program, *self.arguments, assimilation.key, assimilation.workunit_name, *paths],
+            {**told(assimilation), **self.environment},
+            time_limit=self.time_limit,
+        )
+        return answer
+
+
+def make(argument: str, given: object, time_limit: timedelta) -> RunScript:
+    """A program by its path, or by its name in ``var/science``; raises `BadOptions`."""
+    read = checking.checked("script", given, _KNOWN)
+    if not argument:
+        raise BadOptions("script names no program. Hint: write script:/path or script:name.")
+    is_path = PurePath(argument).is_absolute()
+    program = argument if is_path else f"{settings.VAR_DIR}/science/{argument}"
+    return RunScript(program, read.get("arguments", ()), read.get("environment", {}), time_limit)
+
+
+def told(assimilation: Assimilation) -> dict[str, str]:
+    """What the program is told in its environment."""
+    files = {
+        output.open_name or f"output_{output.position}": str(output.path)
+        for output in assimilation.outputs
+    }
+    return {
+        "MANYHANDS_KEY": assimilation.key,
+        "MANYHANDS_WORKUNIT": assimilation.workunit_name,
+        "MANYHANDS_WORKUNIT_ID": str(assimilation.workunit_id),
+        "MANYHANDS_APP": assimilation.app,
+        "MANYHANDS_BATCH_ID": str(assimilation.batch_id or ""),
+        "MANYHANDS_META": json.dumps(assimilation.meta),
+        "MANYHANDS_OUTPUTS": json.dumps(files),
+        "MANYHANDS_FAILED": str(int(assimilation.failed)),
+        "MANYHANDS_ERRORS": ",".join(assimilation.errors),
+        "MANYHANDS_CANCEL_REASON": assimilation.cancel_reason,
+    }
+
+
+def run(command: list[str], told: dict[str, str]) -> Defer | None:
+    """Run a program to its end; called in the worker.
+
+    Raises `ScriptFailed`, and `TransientScienceError` if it asks for another try.
+    """
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+        try:
+            # In the worker's process group, so that it is killed with the worker.
+            status = subprocess.run(  # noqa: S603 - the program that the operator chose
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=complained,
+                env={**os.environ, **told},
+                check=False,
+            ).returncode
+        except BlockingIOError as error:
+            raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
+        except OSError as error:
+            hint = "Hint: is it there, executable, and does its first line name its interpreter?"
+            raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
+        if status == 0:
+            return None
+        words = _end_of(complained)
+        if status == TRY_AGAIN:
+            if found := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", _end_of(said)):
+                return Defer(timedelta(seconds=int(found[1])), words)
+            raise TransientScienceError(f"{command[0]} asks to be run again later.\n{words}")
+        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+        raise ScriptFailed(f"{command[0]} ended with {how}.\n{words}".rstrip())
+
+
+def _end_of(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _LAST_WORDS))
+    return file.read().decode(errors="replace")

@@ -1,0 +1,152 @@
+"""Assimilates by inserting records into a table of our own database, exactly once.
+
+The rows are inserted by the transaction that settles the workunit: either both happen or neither.
+The table is made by the app's own Django model or by its own SQL; the server's own tables are
+refused.  Names are quoted, values are parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.apps import apps
+from django.db import connection
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from daemons.science import checking
+from daemons.science.interfaces import BadOptions
+from daemons.science.records import BadRecords, chosen, records
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from daemons.science.interfaces import Assimilation
+
+_KNOWN = {
+    "table": checking.text,
+    "model": checking.text,
+    "output": checking.text,
+    "columns": checking.texts,
+    "key_column": checking.text,
+    "workunit_column": checking.text,
+    "error_column": checking.text,
+}
+#: Whose tables are the server's own.
+_OURS = frozenset({"scheduler", "auth", "admin", "contenttypes", "sessions"})
+_OUR_SCHEMAS = frozenset({"public", "pg_catalog", "information_schema"})
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table and what goes into which column.
+
+    Each record's fields go into the columns of their names; `columns`, if given, are those that are
+    kept, and a record without one gives NULL.  A failed workunit gives a row if there is an
+    `error_column`, else nothing.
+    """
+
+    table: tuple[str, ...]
+    output: str | None = None
+    columns: tuple[str, ...] = ()
+    key_column: str | None = None
+    workunit_column: str | None = None
+    error_column: str | None = None
+    transactional: ClassVar[bool] = True
+
+    def __call__(self, assimilation: Assimilation) -> None:
+        """Insert a workunit's rows; raises `BadRecords`, and what the database raises."""
+        if assimilation.failed:
+            if self.error_column:
+                self._insert(
+                    [self._own(assimilation) | {self.error_column: self._why(assimilation)}]
+                )
+            return
+        own = self._own(assimilation)
+        rows = [
+            {name: one.get(name) for name in self.columns} if self.columns else one
+            for one in records(chosen(assimilation, self.output))
+        ]
+        if any(set(row) != set(rows[0]) for row in rows):
+            raise BadRecords("The records have different fields. Hint: name the option 'columns'.")
+        if taken := {name for row in rows for name in row if name in own}:
+            raise BadRecords(f"A record has a field {min(taken)!r}, which the app's options fill.")
+        self._insert([own | row for row in rows])
+
+    def _own(self, assimilation: Assimilation) -> dict[str, Any]:
+        own = {
+            self.key_column: assimilation.key,
+            self.workunit_column: assimilation.workunit_name,
+        }
+        return {name: value for name, value in own.items() if name}
+
+    @staticmethod
+    def _why(assimilation: Assimilation) -> str:
+        return ", ".join(assimilation.errors) + (
+            f": {assimilation.cancel_reason}" if assimilation.cancel_reason else ""
+        )
+
+    def _insert(self, rows: list[dict[str, Any]]) -> None:
+        if not rows or not rows[0]:
+            return
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                insertion(self.table, list(rows[0])).as_string(connection.connection),
+                [[_value(value) for value in row.values()] for row in _alike(rows)],
+            )
+
+
+def make(_argument: str, given: object, _time_limit: timedelta) -> Table:
+    """A table by an app's options; raises `BadOptions`."""
+    read = checking.checked("table", given, _KNOWN)
+    model, table = read.pop("model", None), read.pop("table", None)
+    if (model is None) == (table is None):
+        raise BadOptions("table needs either the option 'table' or 'model'. Hint: name one.")
+    name = _table_of(model) if model else tuple(table.split("."))
+    if len(name) > 2 or not all(name):  # noqa: PLR2004 - schema and table
+        raise BadOptions(f"{table!r} is no table. Hint: write table or schema.table.")
+    if _is_ours(name):
+        raise BadOptions(
+            f"{'.'.join(name)} is a table of the server's own. "
+            "Hint: make one for the science, in a schema or with a name of its own."
+        )
+    return Table(name, **read)
+
+
+def insertion(table: tuple[str, ...], columns: list[str]) -> sql.Composed:
+    """The statement that inserts a row, every name quoted."""
+    return sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        sql.Identifier(*table),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
+    )
+
+
+def _alike(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their fields in the order of the first one's."""
+    return [{name: row[name] for name in rows[0]} for row in rows]
+
+
+def _value(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+    return Jsonb(value) if isinstance(value, dict | list) else value
+
+
+def _table_of(model: str) -> tuple[str, ...]:
+    try:
+        return (apps.get_model(model)._meta.db_table,)
+    except (LookupError, ValueError) as error:
+        raise BadOptions(
+            f"There is no model {model!r}: {error} Hint: write app_label.Model."
+        ) from error
+
+
+def _is_ours(name: tuple[str, ...]) -> bool:
+    """Whether a table is the server's, a partition of the ledger, or PostgreSQL's own."""
+    schema, table = name if len(name) > 1 else ("public", name[0])
+    if schema not in _OUR_SCHEMAS:
+        return schema.startswith("pg_")
+    ours = {one._meta.db_table for one in apps.get_models() if one._meta.app_label in _OURS}
+    return (
+        schema != "public" or table in ours or table.startswith(("ledger_entry", "django_", "pg_"))
+    )
