@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+#: More is a mistake, or would not go into JSON.
+_MOST = 1e18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,19 @@ class Gpu:
     compute_capability: int = 0
     opencl_version: int = 0
     opencl_driver: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What is stored of it with its host (`models.Host.capabilities`)."""
+        return {
+            name: min(value, _MOST) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """What was stored; keys that are not known are left out."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{"kind": ""} | {name: stored[name] for name in known & stored.keys()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

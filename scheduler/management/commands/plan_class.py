@@ -1,0 +1,180 @@
+"""Write down what kinds of app versions need, and try it on hosts."""
+
+from __future__ import annotations
+
+import json
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler.facts.machines import Usage
+from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.operations import plan_classes as operations
+from scheduler.policy import plan_classes
+
+_ACTIONS = ("list", "show", "set", "remove", "try")
+
+_EXAMPLES = """\
+What may stand in FILE.json (docs/plan-classes.md has every key):
+  mt            {"max_threads": 16, "nthreads_cmdline": true}
+  avx2          {"cpu_features": ["avx2", "fma"]}
+  cuda12        {"gpu_type": "nvidia", "cuda": true, "min_cuda_version": 12000,
+                 "min_nvidia_compcap": 700, "min_gpu_ram_mb": 4096, "cpu_frac": 0.05}
+  opencl_amd    {"gpu_type": "amd", "opencl": true, "min_opencl_version": 102}
+  docker_mt     {"docker": true, "max_threads": 4}
+  vbox64        {"virtualbox": true, "vm_accel_required": true}
+"""
+
+
+class Command(Conversation):
+    """``plan_class list | show NAME | set NAME FILE | remove NAME | try NAME [--host ID]``."""
+
+    help = (
+        "List, show, set (NAME FILE), remove or try plan classes: what app versions need of a host."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        operations.BadSpec,
+        operations.PlanClassInUse,
+        operations.UnknownHost,
+        operations.UnknownPlanClass,
+        plan_classes.BadPlanClass,
+    )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Let the examples stand as they are written."""
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        parser.epilog = _EXAMPLES
+        return parser
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask what to do, and with which plan class."""
+        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        parser.add_argument("name", metavar="NAME", nargs="?", help="of the plan class")
+        parser.add_argument(
+            "file", metavar="FILE", nargs="?", type=Path, help="set, try: its spec, as JSON"
+        )
+        parser.add_argument("--host", metavar="ID", type=int, help="try: on this host alone")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Do the one thing that is asked for."""
+        action, name = options["action"], options["name"]
+        if action == "list":
+            return _list()
+        if name is None:
+            msg = f"No plan class is named. Hint: `manage.py plan_class {action} NAME`."
+            raise CommandError(msg, returncode=2)
+        if action == "show":
+            return _show(name)
+        if action == "remove":
+            return _remove(name, dry_run=options["dry_run"])
+        if action == "try":
+            return _try(name, options["file"], options["host"])
+        if options["file"] is None:
+            msg = f"There is no spec. Hint: `manage.py plan_class set {name} FILE.json`."
+            raise CommandError(msg, returncode=2)
+        return _set(name, options["file"], dry_run=options["dry_run"])
+
+
+def _list() -> Answer:
+    found = operations.listing()
+    facts = [{"name": name, "spec": spec, "app_versions": used} for name, spec, used in found]
+    if not found:
+        hint = "`manage.py plan_class set NAME FILE.json`."
+        return Answer(f"There is no plan class. Hint: {hint}", {"plan_classes": []})
+    width = max(len(name) for name, _spec, _used in found)
+    said = [
+        f"{name:<{width}}  {plural(used, 'app version')}  "
+        f"{'NOT WRITTEN DOWN' if spec is None else json.dumps(spec)}"
+        for name, spec, used in found
+    ]
+    warnings = [
+        f"{name} is named by {plural(used, 'app version')}, but not written down, so that they run "
+        f"nowhere. Hint: `manage.py plan_class set {name} FILE.json`."
+        for name, spec, used in found
+        if spec is None
+    ]
+    return Answer("\n".join(said), {"plan_classes": facts}, warnings)
+
+
+def _show(name: str) -> Answer:
+    row, users = operations.find(name), operations.users_of(name)
+    said = [json.dumps(row.spec, indent=2), *(f"Used by {each}." for each in users)]
+    return Answer("\n".join(said), {"name": name, "spec": row.spec, "app_versions": list(users)})
+
+
+def _set(name: str, file: Path, *, dry_run: bool) -> Answer:
+    now = timezone.now()
+    text, source = _text_of(file), str(file)
+    done = operations.write(name, text, source=source, now=now, dry_run=dry_run)
+    verb = "created" if done.created else "changed" if done.changed else "unchanged"
+    users = plural(len(done.versions), "app version")
+    trial = operations.try_on_hosts(done.plan, now=now)
+    sentence = (
+        f"{'Would be ' * dry_run}{verb}: plan class {name}, used by {users}; "
+        f"{len(trial.fit)} of {plural(len(trial.fit) + len(trial.unfit), 'host')} can run it."
+    )
+    return Answer(
+        sentence[0].upper() + sentence[1:],
+        {
+            "name": name,
+            "created": done.created,
+            "changed": done.changed,
+            "dry_run": dry_run,
+            "app_versions": list(done.versions),
+            "hosts_fit": len(trial.fit),
+            "hosts_unfit": len(trial.unfit),
+        },
+    )
+
+
+def _remove(name: str, *, dry_run: bool) -> Answer:
+    operations.remove(name, dry_run=dry_run)
+    verb = "Would remove" if dry_run else "Removed"
+    sentence = f"{verb} plan class {name}; no app version uses it."
+    return Answer(sentence, {"name": name, "dry_run": dry_run})
+
+
+def _try(name: str, file: Path | None, host_id: int | None) -> Answer:
+    if file is None:
+        plan = plan_classes.parse(name, operations.find(name).spec)
+    else:
+        plan, _spec = operations.judge(name, _text_of(file), source=str(file))
+    trial = operations.try_on_hosts(plan, host_id=host_id, now=timezone.now())
+    facts = {
+        "name": name,
+        "fit": {str(pk): asdict(usage) for pk, usage in trial.fit.items()},
+        "unfit": {str(pk): sentence for pk, sentence in trial.unfit.items()},
+    }
+    if host_id:
+        return Answer(_of_one_host(host_id, trial), facts)
+    total = len(trial.fit) + len(trial.unfit)
+    said = [f"{len(trial.fit)} of {plural(total, 'host')} of the last 30 days can run {name}."]
+    said += [f"{count:>6}  {sentence}" for sentence, count in trial.reasons]
+    return Answer("\n".join(said), facts)
+
+
+def _of_one_host(host_id: int, trial: operations.Trial) -> str:
+    if host_id in trial.unfit:
+        return f"Host {host_id} cannot run it: {trial.unfit[host_id]}"
+    usage: Usage = trial.fit[host_id]
+    gpus = f" and {usage.gpu_count:g} {usage.gpu_kind} GPU" if usage.gpu_kind else ""
+    options = f", with {usage.cmdline}" if usage.cmdline else ""
+    return (
+        f"Host {host_id} can run it, using {usage.avg_ncpus:.3g} CPUs{gpus}{options}; "
+        f"projected {usage.projected_flops / 1e9:.2f} GFLOPS, at best {usage.peak_flops / 1e9:.2f}."
+    )
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{file} cannot be read: {error}. Hint: check the path."
+        raise CommandError(msg) from error
