@@ -20,6 +20,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from daemons.tally import WHOLE, Shard, Tally
+from scheduler.operations import maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +103,8 @@ def run(daemon: Daemon, drive: Drive) -> None:
     pause, back_off = FIRST_PAUSE, FIRST_BACK_OFF
     alive = _SignOfLife(daemon.name)
     while not drive.stop.is_set():
+        if _waits_for_maintenance(daemon, drive):
+            continue
         tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
         if tally is None:
             drive.stop.wait(back_off)
@@ -116,6 +119,18 @@ def run(daemon: Daemon, drive: Drive) -> None:
         if not tally.more:
             drive.stop.wait(min(pause, drive.pause))
             pause = min(2 * pause, drive.pause)
+
+
+def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
+    """Wait while maintenance stops the daemons; said once when it begins and once at its end."""
+    if not maintenance.stops_daemons():
+        return False
+    log.info("daemon paused", extra={"daemon": daemon.name})
+    while maintenance.stops_daemons() and not drive.stop.is_set():
+        drive.stop.wait(drive.pause)
+    if not drive.stop.is_set():
+        log.info("daemon resumed", extra={"daemon": daemon.name})
+    return True
 
 
 def drain(daemon: Daemon, drive: Drive) -> Tally:

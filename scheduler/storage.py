@@ -22,6 +22,7 @@ import errno
 import fcntl
 import hashlib
 import io
+import json
 import os
 import re
 import secrets
@@ -29,14 +30,15 @@ import shutil
 import struct
 import zlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 from urllib.parse import quote
 
 from django.conf import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import date
     from types import TracebackType
 
@@ -473,8 +475,11 @@ def has_room_for(nbytes: int) -> bool:
 
 
 def uploads_stopped() -> bool:
-    """Say whether the operator put a file ``stop_upload`` into the var folder."""
-    return os.path.exists(f"{settings.VAR_DIR}/stop_upload")
+    """Say whether a file ``stop_upload`` is in the var folder, or maintenance stops uploads."""
+    if os.path.exists(f"{settings.VAR_DIR}/stop_upload"):
+        return True
+    said = notice("maintenance")
+    return said is not None and bool(said.get("uploads"))
 
 
 def finished_uploads(names: Iterable[str]) -> dict[str, Digest]:
@@ -604,6 +609,62 @@ def _copy(source: BinaryIO, target: BinaryIO) -> None:
         if error.errno not in _NO_CLONE:
             raise
     shutil.copyfileobj(source, target, _CHUNK)  # what the kernel left, most often nothing
+
+
+# Notices and signs of life: what processes tell each other without the database
+
+
+def notice(name: str) -> dict[str, Any] | None:
+    """Return what ``<name>.json`` of the var folder says, None without one; one `stat` if known.
+
+    A file that is no JSON object, written by hand, counts as an empty notice.
+    """
+    path = f"{settings.VAR_DIR}/{name}.json"
+    try:
+        found = os.stat(path)
+        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+        known = _notices.get(path)
+        if known is None or known[0] != stamp:
+            with open(path, "rb") as file:
+                known = _notices[path] = (stamp, _json_object(file.read()))
+    except FileNotFoundError:
+        return None
+    return known[1]
+
+
+_notices: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+
+
+def _json_object(data: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(data)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def put_notice(name: str, said: Mapping[str, Any] | None) -> None:
+    """Write a notice for all processes that share the var folder, or take it away."""
+    path = Path(settings.VAR_DIR) / f"{name}.json"
+    if said is None:
+        _unlink(os.fspath(path))
+        return
+    with _replacing(path) as file:
+        file.write(json.dumps(said, indent=2, default=str).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def signs_of_life() -> dict[str, datetime]:
+    """When each daemon last finished a pass, by the files that they touch."""
+    found: dict[str, datetime] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(f"{settings.VAR_DIR}/run"):
+            name, dot, kind = entry.name.rpartition(".")
+            if dot and kind == "alive":
+                with contextlib.suppress(FileNotFoundError):
+                    found[name] = datetime.fromtimestamp(entry.stat().st_mtime, UTC)
+    return found
 
 
 # The archive

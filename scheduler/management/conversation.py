@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from argparse import ArgumentTypeError
+from argparse import SUPPRESS, ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+#: What every Django command has and nobody looks for in the help of one of ours.
+_DJANGO = {"version", "verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color"}
+_DJANGO |= {"skip_checks"}
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -37,6 +41,9 @@ class Conversation(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add ``--json`` and what the command itself asks."""
+        for action in parser._actions:  # noqa: SLF001 - argparse has no public way to hide one
+            if action.dest in _DJANGO:
+                action.help = SUPPRESS
         self.ask(parser)
         parser.add_argument("--json", action="store_true", help="answer with one JSON object")
 
@@ -74,6 +81,20 @@ def duration(text: str) -> timedelta:
         msg = f"{text!r} is no duration. Hint: write 90s, 30min, 12h, 3d or 1w."
         raise ArgumentTypeError(msg)
     return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+
+
+def moment(text: str) -> datetime:
+    """Read a moment, UTC unless it names its zone; for argparse.
+
+    >>> moment("2027-01-31T12:00").isoformat()
+    '2027-01-31T12:00:00+00:00'
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is no moment. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
+        raise ArgumentTypeError(msg) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
 from scheduler.models import Account, Team
 from scheduler.operations import files, submit
 from scheduler.queries.accounts import find_account_by_email
@@ -31,20 +31,6 @@ def output(text: str) -> submit.NewOutput:
         msg = f"{text!r} is no output. Hint: write out, or out:100000 for at most so many bytes."
         raise ArgumentTypeError(msg)
     return submit.NewOutput(open_name=name, max_nbytes=int(nbytes))
-
-
-def moment(text: str) -> datetime:
-    """Read a moment, UTC unless it names its zone; for argparse.
-
-    >>> moment("2027-01-31T12:00").isoformat()
-    '2027-01-31T12:00:00+00:00'
-    """
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        msg = f"{text!r} is no moment. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
-        raise ArgumentTypeError(msg) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 class Command(Conversation):

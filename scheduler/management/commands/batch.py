@@ -1,0 +1,180 @@
+"""Look after batches: list, hurry on, let expire, put away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.models import Account, Batch
+from scheduler.operations import batches as operations
+from scheduler.queries import batches
+from scheduler.queries.accounts import find_account_by_email
+
+#: What can be done to one batch; `list` needs none.
+_ACTIONS = ("list", "show", "accelerate", "expire", "retire", "abort", "delete")
+
+
+class Command(Conversation):
+    """``batch ACTION [NAME] [--submitter EMAIL] [--dry-run] ...``."""
+
+    help = (
+        "Look after batches. list; show NAME; accelerate NAME [--off]; expire [NAME --in 7d]; "
+        "abort NAME; retire NAME; delete NAME."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        batches.UnknownBatch,
+        batches.AmbiguousBatch,
+        operations.BatchNotReady,
+    )
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask what to do, and to which batch."""
+        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        parser.add_argument("name", metavar="NAME", nargs="?", help="the batch")
+        parser.add_argument("--submitter", metavar="EMAIL", help="whose batch it is")
+        parser.add_argument("--off", action="store_true", help="accelerate: as before again")
+        parser.add_argument(
+            "--in", dest="after", type=duration, metavar="TIME", help="expire: from now, such as 7d"
+        )
+        parser.add_argument("--reason", default="", help="abort: kept with its workunits")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Do the one thing that is asked for."""
+        action, name = options["action"], options["name"]
+        submitter = _submitter(options["submitter"])
+        if action == "list":
+            return _list(submitter)
+        if action == "expire" and name is None:
+            return _expire_all(dry_run=options["dry_run"])
+        if name is None:
+            msg = f"No batch is named. Hint: `manage.py batch {action} NAME`."
+            raise CommandError(msg, returncode=2)
+        batch = batches.find(name, submitter)
+        if action == "show":
+            return _show(batch)
+        if options["dry_run"]:
+            return _preview(action, batch)
+        return _DO[action](batch, options)
+
+
+def _submitter(email: str | None) -> Account | None:
+    if email is None:
+        return None
+    account = find_account_by_email(email)
+    if account is None:
+        msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
+        raise CommandError(msg)
+    return account
+
+
+def _list(submitter: Account | None) -> Answer:
+    found = batches.lines(submitter=submitter)
+    if not found:
+        return Answer("There is no batch. Hint: `submit_work --batch` makes one.", {"batches": []})
+    width = max(len(line.name) for line in found)
+    said = [
+        f"{line.name:<{width}}  {line.state_label:<11}  {line.done:>3} %  "
+        f"{plural(line.workunits, 'workunit')}, {line.open} open, {line.failed} failed  "
+        f"{line.submitter}{'  accelerated' * line.accelerate}"
+        for line in found
+    ]
+    return Answer("\n".join(said), {"batches": [line.as_json() for line in found]})
+
+
+def _show(batch: Batch) -> Answer:
+    line, results = batches.line(batch.pk), batches.results_of(batch.pk)
+    until = f"{line.expire_at:%Y-%m-%d %H:%M} UTC" if line.expire_at else "never"
+    said = (
+        f"Batch {line.name} of {line.submitter} is {line.state_label}"
+        f"{', accelerated' * line.accelerate}; app {line.app or 'none yet'}.\n"
+        f"  {plural(line.workunits, 'workunit')}: {line.answered} answered, {line.failed} failed, "
+        f"{line.open} open; {line.unassimilated} not assimilated yet\n"
+        f"  results: {', '.join(f'{count} {state}' for state, count in results.items())}\n"
+        f"  made {line.created_at:%Y-%m-%d %H:%M} UTC, expires {until}"
+    ).replace("_", " ")
+    return Answer(said, line.as_json() | {"results": results})
+
+
+def _preview(action: str, batch: Batch) -> Answer:
+    line, results = batches.line(batch.pk), batches.results_of(batch.pk)
+    would = {
+        "accelerate": f"give {plural(line.open, 'workunit')} and {results['unsent']} unsent "
+        "results another priority",
+        "expire": "set when it is given up",
+        "abort": f"cancel {plural(line.open, 'workunit')} with {results['in_progress']} results "
+        "in progress",
+        "retire": "put it away",
+        "delete": f"drop its row; {plural(line.workunits, 'workunit')} are not purged yet",
+    }[action]
+    return Answer(
+        f"Would {would} (batch {line.name}, {line.state_label}). Nothing was done.",
+        line.as_json() | {"results": results, "dry_run": True},
+    )
+
+
+def _expire_all(*, dry_run: bool) -> Answer:
+    now = timezone.now()
+    if dry_run:
+        due = Batch.objects.filter(expire_at__lte=now, state__lte=Batch.State.COMPLETE).count()
+        said = f"Would end {due} expired batch{'es' * (due != 1)}. Nothing was done."
+        return Answer(said, {"due": due, "dry_run": True})
+    ended = operations.expire(now=now)
+    return Answer(f"Ended {ended} expired batch{'es' * (ended != 1)}.", {"ended": ended})
+
+
+def _accelerate(batch: Batch, options: Mapping[str, Any]) -> Answer:
+    done = operations.accelerate(batch.pk, on=not options["off"], now=timezone.now())
+    verb = "Slowed down again" if options["off"] else "Accelerated"
+    return Answer(
+        f"{verb}: {plural(done.workunits, 'workunit')}, {plural(done.results, 'unsent result')} "
+        f"of batch {batch.name}.",
+        {"workunits": done.workunits, "results": done.results},
+    )
+
+
+def _expire(batch: Batch, options: Mapping[str, Any]) -> Answer:
+    if options["after"] is None:
+        msg = "It is not said when. Hint: `manage.py batch expire NAME --in 7d`."
+        raise CommandError(msg, returncode=2)
+    expire_at = timezone.now() + options["after"]
+    operations.set_expiry(batch.pk, expire_at)
+    return Answer(
+        f"Batch {batch.name} is given up on {expire_at:%Y-%m-%d at %H:%M} UTC.",
+        {"expire_at": expire_at.isoformat()},
+    )
+
+
+def _abort(batch: Batch, options: Mapping[str, Any]) -> Answer:
+    done = operations.abort(batch.pk, reason=options["reason"], now=timezone.now())
+    return Answer(
+        f"Aborted batch {batch.name}: asked to cancel {plural(done.changed, 'workunit')}; "
+        f"{done.finished} are finished.",
+        {"changed": done.changed, "already": done.already, "finished": done.finished},
+    )
+
+
+def _retire(batch: Batch, _options: Mapping[str, Any]) -> Answer:
+    operations.retire(batch.pk)
+    return Answer(f"Retired batch {batch.name}.", {"batch_id": batch.pk})
+
+
+def _delete(batch: Batch, _options: Mapping[str, Any]) -> Answer:
+    batch_id = batch.pk
+    operations.delete(batch_id)
+    return Answer(
+        f"Deleted batch {batch.name}; its workunits are in the archive.", {"batch_id": batch_id}
+    )
+
+
+_DO: dict[str, Callable[[Batch, Mapping[str, Any]], Answer]] = {
+    "accelerate": _accelerate,
+    "expire": _expire,
+    "abort": _abort,
+    "retire": _retire,
+    "delete": _delete,
+}

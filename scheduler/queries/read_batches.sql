@@ -1,0 +1,46 @@
+-- Batches, newest first, with how many of their workunits are where.
+SELECT
+    batch.id,
+    batch.name,
+    account.email AS submitter,
+    app.name AS app,
+    batch.state,
+    batch.created_at,
+    batch.expire_at,
+    batch.accelerate,
+    counted.workunits,
+    counted.open,
+    counted.answered,
+    counted.failed,
+    counted.unassimilated
+FROM batch
+INNER JOIN account ON batch.submitter_id = account.id
+LEFT JOIN app ON batch.app_id = app.id
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) AS workunits,
+        count(*) FILTER (
+            WHERE workunit.canonical_result_id IS NULL AND workunit.error_mask = 0
+        ) AS open,
+        count(*) FILTER (WHERE workunit.canonical_result_id IS NOT NULL) AS answered,
+        count(*) FILTER (WHERE workunit.error_mask <> 0) AS failed,
+        count(*) FILTER (WHERE workunit.assimilate_state <> 2) AS unassimilated
+    FROM workunit
+    WHERE workunit.batch_id = batch.id
+) AS counted
+WHERE
+    batch.id = any(
+        array(
+            SELECT chosen.id
+            FROM batch AS chosen
+            WHERE
+                (%(batch_id)s::bigint IS NULL OR chosen.id = %(batch_id)s::bigint)
+                AND (
+                    %(submitter_id)s::bigint IS NULL
+                    OR chosen.submitter_id = %(submitter_id)s::bigint
+                )
+            ORDER BY chosen.id DESC
+            LIMIT %(limit)s::integer
+        )
+    )
+ORDER BY batch.id DESC

@@ -1,0 +1,29 @@
+-- Raises, or lowers again, the priority of results that were not sent yet; their workunits are locked.
+-- Raised ones go first to quick and reliable hosts, where the app says which hosts are.
+WITH unsent AS (
+    SELECT
+        result.id,
+        app.reliable_max_turnaround,
+        app.reliable_wait
+    FROM result
+    INNER JOIN app ON result.app_id = app.id
+    WHERE
+        result.workunit_id = any(%(workunit_ids)s::bigint[])
+        AND result.server_state IN (1, 2)
+    ORDER BY result.id
+    FOR NO KEY UPDATE OF result
+)
+
+UPDATE result
+SET
+    priority = greatest(
+        least(result.priority::bigint + %(by)s::bigint, 2147483647), -2147483647
+    )::integer,
+    reliable_until = CASE
+        WHEN %(by)s::bigint > 0 AND unsent.reliable_max_turnaround IS NOT NULL
+            THEN greatest(result.reliable_until, %(now)s::timestamptz + unsent.reliable_wait)
+        ELSE result.reliable_until
+    END
+FROM unsent
+WHERE result.id = unsent.id
+RETURNING result.id

@@ -1,0 +1,13 @@
+-- Locks open batches that had no unfinished workunit a moment ago; a submission holds others off.
+SELECT batch.id
+FROM batch
+WHERE
+    batch.state = %(in_progress)s::smallint
+    AND NOT EXISTS (
+        SELECT 1
+        FROM workunit
+        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> 2
+    )
+ORDER BY batch.id
+LIMIT %(limit)s::integer
+FOR NO KEY UPDATE SKIP LOCKED
