@@ -316,11 +316,8 @@ def wait_after(failures: int) -> timedelta:
 def _rest(turn: _Turn, *, now: datetime) -> None:
     """Have an app rest that hangs time after time, so that others get most of our time."""
     if not turn.hung_for:
-        if turn.answers:
-            _hangs.pop(turn.app.id, None)
+        _hangs.pop(turn.app.id, None)
         return
-    hangs = _hangs[turn.app.id] = _hangs.get(turn.app.id, 0) + 1
-    if turn.answers:
-        _hangs[turn.app.id] = hangs = 1
-    factor = min(REST_FACTOR * (hangs - 1), LONGEST_REST_FACTOR)
-    _resting[turn.app.id] = now + timedelta(seconds=factor * turn.hung_for)
+    hangs = _hangs[turn.app.id] = 1 if turn.answers else _hangs.get(turn.app.id, 0) + 1
+    if factor := min(REST_FACTOR * (hangs - 1), LONGEST_REST_FACTOR):
+        _resting[turn.app.id] = now + timedelta(seconds=factor * turn.hung_for)

@@ -1,0 +1,48 @@
+"""A validator that does what the files tell it, for the tests of the validator's turns."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from daemons.science.interfaces import BadOutput, TransientScienceError
+
+
+class Moody:
+    """Outputs agree when their first letters do."""
+
+    def prepare(self, outputs, options):
+        if any(output.is_missed for output in outputs):
+            return None
+        text = Path(outputs[0].path).read_text()
+        if text == "hang":
+            threading.Event().wait()
+        if text == "crash":
+            os._exit(9)
+        if text == "raise":
+            raise RuntimeError("this cannot be")
+        if text == "later":
+            raise TransientScienceError("the service is away")
+        if text == "bad":
+            raise BadOutput("It says so itself.")
+        if text == "nothing":
+            return None
+        return text
+
+    def agree(self, one, other):
+        return one[0] == other[0]
+
+    def tidy(self, evidence):
+        if evidence.startswith("tidy "):
+            Path(evidence[5:]).write_text("tidied")
+
+    def runtime_outlier(self, evidence):
+        return evidence.endswith("slow")
+
+
+class Shapeless:
+    """Has no `agree`."""
+
+    def prepare(self, outputs, options):
+        return ()
