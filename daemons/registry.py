@@ -13,11 +13,19 @@ from daemons import (
     transitioner,
     trickle_handler,
     validator,
+    work_generator,
 )
 from daemons.loop import Daemon
 
 #: In the order in which a workunit meets them.
 DAEMONS: tuple[Daemon, ...] = (
+    Daemon(
+        "work_generator",
+        work_generator.run_pass,
+        batch=1000,
+        pause=5.0,
+        summary="Keeps a cushion of unsent results for apps whose work is made by a program.",
+    ),
     Daemon(
         "transitioner",
         transitioner.run_pass,

@@ -230,6 +230,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='app',
+            name='generator_state',
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
+            model_name='app',
             name='host_scale_check',
             field=models.BooleanField(default=False),
         ),
@@ -450,6 +455,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='workunit',
+            name='hard_to_send_at',
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='workunit',
             name='unsendable_at',
             field=models.DateTimeField(blank=True, null=True),
         ),
@@ -536,6 +546,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='refusal',
             constraint=models.UniqueConstraint(fields=('workunit_id', 'host_id'), name='refusal_is_one_per_host'),
+        ),
+        migrations.AddIndex(
+            model_name='refusal',
+            index=models.Index(fields=['at'], name='count_refusals'),
         ),
         migrations.AddField(
             model_name='sciencefailure',

@@ -95,6 +95,7 @@ class App(models.Model):
     trickle_handlers = models.JSONField(default=dict, blank=True)
     generator = models.CharField(max_length=200, blank=True, default="")
     generator_options = models.JSONField(default=dict, blank=True)
+    generator_state = models.JSONField(default=dict, blank=True)
     cushion = models.IntegerField(default=0)
 
     min_avg_pfc = models.FloatField(default=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -119,6 +119,7 @@ def submit(
     workunits: Sequence[NewWorkunit],
     batch: str | None = None,
     submitter: Account | None = None,
+    then: Callable[[Submission], None] | None = None,
     now: datetime,
 ) -> Submission:
     """Create workunits of one app, all or none.
@@ -128,7 +129,8 @@ def submit(
     share (`operations.shares`) unless staff names others.  Refuses: an unknown or deprecated app
     (`UnknownApp`); impossible workunits (`BadWorkunits`); a name given twice or taken
     (`DuplicateNames`); a batch without submitter, of another app or closed (`BatchRefused`); input
-    files by an unknown name (`files.UnknownFiles`).
+    files by an unknown name (`files.UnknownFiles`).  What `then` does belongs to the transaction:
+    if it raises, nothing is submitted.
     """
     target = _target(app)
     known = _addressees(workunits)
@@ -147,7 +149,10 @@ def submit(
         inputs = _keep_inputs(workunits, staged, now)
         fair = _fair_priorities(workunits, submitter, now)
         ids = _insert(target, batch_id, workunits, names, inputs, fair, now)
-    return Submission(batch_id, ids, names, warnings)
+        done = Submission(batch_id, ids, names, warnings)
+        if then is not None:
+            then(done)
+    return done
 
 
 def _target(name: str) -> _Target:

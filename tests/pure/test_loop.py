@@ -184,6 +184,7 @@ def test_a_tally_is_one_sentence(tally, sentence):
 
 def test_all_daemons_are_registered_under_the_names_of_their_modules():
     assert list(registry.BY_NAME) == [
+        "work_generator",
         "transitioner",
         "timeout_checker",
         "validator",
