@@ -1,6 +1,7 @@
--- Give up on results whose deadline, grace included, has passed, and wake their workunits.
-WITH overdue AS (
-    SELECT r.id, r.workunit_id
+-- Give up on results whose deadline, grace included, has passed, and on those whose host has never
+-- shown that it got them, where the app sets a time for that; wake their workunits.
+WITH passed AS (
+    SELECT r.id, r.workunit_id, %(deadline_passed)s::smallint AS because
     FROM result AS r
     INNER JOIN app ON r.app_id = app.id
     WHERE
@@ -11,6 +12,29 @@ WITH overdue AS (
         AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
     ORDER BY r.report_deadline
     LIMIT %(limit)s::bigint
+),
+
+-- After an outage, every host has the whole time again to be heard of.
+never_acknowledged AS (
+    SELECT r.id, r.workunit_id, %(never_acknowledged)s::smallint AS because
+    FROM app
+    INNER JOIN result AS r ON app.id = r.app_id
+    WHERE
+        app.ack_timeout IS NOT NULL
+        AND r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
+        AND r.server_state = 4
+        AND r.acknowledged_at IS NULL
+        AND greatest(r.sent_at, %(last_outage_ended_at)s::timestamptz) + app.ack_timeout
+        <= %(now)s::timestamptz
+        AND r.report_deadline > %(now)s::timestamptz
+        AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+    LIMIT %(limit)s::bigint
+),
+
+overdue AS (
+    SELECT id, workunit_id, because FROM passed
+    UNION ALL
+    SELECT id, workunit_id, because FROM never_acknowledged
 ),
 
 -- Workunits before results, as everywhere; one that is locked comes again in a moment.
@@ -32,8 +56,14 @@ timed_out AS (
     WHERE
         r.id = overdue.id
         AND r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
-        AND r.report_deadline <= %(now)s::timestamptz
-    RETURNING r.id, r.workunit_id, r.host_id, r.app_version_id
+        AND (
+            r.report_deadline <= %(now)s::timestamptz
+            OR (
+                overdue.because = %(never_acknowledged)s::smallint
+                AND r.acknowledged_at IS NULL
+            )
+        )
+    RETURNING r.id, r.workunit_id, r.host_id, r.app_version_id, overdue.because
 ),
 
 woken AS (
@@ -52,11 +82,11 @@ written AS (
         %(axis)s::smallint,
         %(source)s::smallint,
         %(target)s::smallint,
-        %(because)s::smallint,
+        because,
         %(by)s::smallint
     FROM timed_out
     WHERE %(ledger)s::boolean
 )
 
-SELECT id, host_id, app_version_id
+SELECT id, host_id, app_version_id, because
 FROM timed_out

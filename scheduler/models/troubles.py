@@ -28,6 +28,7 @@ class Refusal(models.Model):
                 fields=["workunit_id", "host_id"], name="refusal_is_one_per_host"
             ),
         ]
+        indexes = [models.Index(fields=["at"], name="count_refusals")]
 
     def __str__(self) -> str:
         """Show host and reason."""

@@ -143,6 +143,7 @@ class Workunit(models.Model):
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
+    hard_to_send_at = models.DateTimeField(null=True, blank=True)
     unsendable_at = models.DateTimeField(null=True, blank=True)
     revalidate_requested_at = models.DateTimeField(null=True, blank=True)
     target_host = models.ForeignKey(

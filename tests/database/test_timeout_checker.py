@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from daemons import timeout_checker, transitioner
-from scheduler.models import HostAppVersion, Result
+from scheduler.lifecycle import Because
+from scheduler.models import App, Heartbeat, HostAppVersion, LedgerEntry, Outage, Refusal, Result
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
 
@@ -70,6 +71,207 @@ def test_a_workunit_past_its_end_is_woken_and_expires():
     assert a_pass(timeout_checker).seen == 0
 
 
+def test_the_quota_follows_the_policy_once_for_each_result(settings):
+    workunit = rows.a_workunit(rows.an_app(daily_quota=40))
+    version = rows.an_app_version(workunit.app)
+    host = rows.a_host()
+    known = HostAppVersion.objects.create(host=host, app_version=version, max_results_per_day=0)
+    for _ in range(2):
+        an_overdue(rows.a_workunit(workunit.app), host=host, app_version=version)
+    a_pass(timeout_checker)
+    known.refresh_from_db()
+    assert known.max_results_per_day == 10
+
+
+# Assignments that were never acknowledged
+
+
+def an_unacknowledged(app=None, **fields):
+    app = app or rows.an_app(ack_timeout=timedelta(minutes=5))
+    return rows.a_result(
+        rows.a_workunit(app, transition_at=None), "sent", **{"sent_at": rows.hours(-1)} | fields
+    )
+
+
+def test_an_assignment_that_was_never_acknowledged_is_given_up():
+    result = an_unacknowledged()
+    assert a_pass(timeout_checker).sentence() == "1 result: 1 never acknowledged"
+    result.refresh_from_db()
+    assert (result.server_state, result.outcome) == (5, 4)
+    entry = LedgerEntry.objects.get(result_id=result.pk)
+    assert Because(entry.because) is Because.NEVER_ACKNOWLEDGED
+    result.workunit.refresh_from_db()
+    assert result.workunit.transition_at == rows.hours(0)
+
+
+def test_one_that_was_acknowledged_or_has_time_or_knows_no_such_rule_is_left_alone():
+    an_unacknowledged(acknowledged_at=rows.hours(-0.9))
+    an_unacknowledged(sent_at=rows.hours(-0.05))
+    an_unacknowledged(rows.an_app())
+    assert a_pass(timeout_checker).sentence() == "nothing to do"
+
+
+def test_after_an_outage_every_host_has_the_whole_time_again_to_be_heard_of():
+    Outage.objects.create(
+        began_at=rows.hours(-2), ended_at=rows.hours(-0.05), applied_at=rows.hours(0)
+    )
+    an_unacknowledged()
+    assert a_pass(timeout_checker).seen == 0
+    assert a_pass(timeout_checker, now=rows.hours(0.05)).seen == 1
+
+
+# Outages
+
+
+def test_while_the_web_processes_are_away_nothing_is_given_up(caplog):
+    an_overdue()
+    Heartbeat.objects.create(name="web", seen_at=rows.hours(-1))
+    for _ in range(2):
+        assert a_pass(timeout_checker).sentence() == "nothing to do"
+    assert caplog.messages.count("no results time out") == 1
+    Heartbeat.objects.update(seen_at=rows.hours(0))
+    assert a_pass(timeout_checker).sentence() == "1 result: 1 timed out"
+
+
+def test_deadlines_move_by_an_outage_before_anything_is_given_up():
+    result = an_overdue(sent_at=rows.hours(-30))
+    Outage.objects.create(began_at=rows.hours(-20), ended_at=rows.hours(-10))
+    tally = a_pass(timeout_checker)
+    assert (tally.counts, tally.more) == ({"deadlines moved": 1}, True)
+    result.refresh_from_db()
+    assert (result.server_state, result.report_deadline) == (4, rows.hours(9))
+    for now in (rows.hours(0), rows.hours(1)):
+        a_pass(timeout_checker, now=now)
+    result.refresh_from_db()
+    assert result.server_state == 4
+    a_pass(timeout_checker, now=rows.hours(9))
+    result.refresh_from_db()
+    assert (result.server_state, result.outcome) == (5, 4)
+
+
+# What nobody may have
+
+
+def refuse(workunit, *hosts, at=None):
+    for host in hosts:
+        Refusal.objects.create(
+            workunit_id=workunit.pk,
+            host_id=host.pk,
+            app_id=workunit.app_id,
+            reason="memory",
+            sentence="needs more memory",
+            at=at or rows.hours(0),
+        )
+
+
+def an_unsent(app=None, **fields):
+    workunit = rows.a_workunit(app, transition_at=None, **fields)
+    rows.a_result(workunit)
+    return workunit
+
+
+def states(*workunits):
+    for workunit in workunits:
+        workunit.refresh_from_db()
+    return [(w.unsendable_at is not None, w.transition_at is not None) for w in workunits]
+
+
+def test_a_result_refused_to_every_host_is_given_up():
+    hosts = [rows.a_host() for _ in range(3)]
+    refused, other = an_unsent(), an_unsent()
+    refuse(refused, *hosts)
+    refuse(other, hosts[0])
+    assert a_pass(timeout_checker).counts["workunits unsendable"] == 1
+    assert states(refused, other) == [(True, True), (False, False)]
+    a_pass(transitioner)
+    refused.refresh_from_db()
+    assert refused.error_mask == 1
+
+
+def test_a_result_refused_to_as_many_hosts_as_its_app_bears_is_given_up():
+    hosts = [rows.a_host() for _ in range(5)]
+    workunit = an_unsent(rows.an_app(max_infeasible=2))
+    refuse(workunit, hosts[0])
+    a_pass(timeout_checker)
+    assert states(workunit) == [(False, False)]
+    refuse(workunit, hosts[1])
+    a_pass(timeout_checker)
+    assert states(workunit) == [(True, True)]
+
+
+@pytest.mark.parametrize(
+    "away",
+    [{"rpc_at": rows.hours(-31 * 24)}, {"denied": True}, {"merged": True}],
+    ids=["not seen for a month", "denied", "merged"],
+)
+def test_hosts_that_are_not_about_count_neither_as_refused_nor_as_seen(away):
+    here, gone = rows.a_host(), rows.a_host()
+    if away.pop("merged", False):
+        away = {"merged_into": here}
+    rows.update(gone, **away)
+    workunit, other = an_unsent(), an_unsent()
+    refuse(workunit, here)
+    refuse(other, gone)
+    a_pass(timeout_checker)
+    assert states(workunit, other) == [(True, True), (False, False)]
+
+
+def test_what_was_refused_before_the_newest_version_came_does_not_count():
+    host, app = rows.a_host(), rows.an_app()
+    workunit = an_unsent(app)
+    refuse(workunit, host, at=rows.hours(-0.1))
+    rows.an_app_version(app, created_at=rows.hours(-0.05))
+    a_pass(timeout_checker)
+    assert states(workunit) == [(False, False)]
+    App.objects.get(pk=app.pk).versions.update(created_at=rows.hours(-5))
+    a_pass(timeout_checker)
+    assert states(workunit) == [(True, True)]
+
+
+def test_of_a_targeted_result_only_its_hosts_are_asked():
+    mine, theirs = rows.a_host(), rows.a_host()
+    for_host = an_unsent(target_host=mine)
+    for_account = an_unsent(target_account=mine.account)
+    for_others = an_unsent(target_host=theirs)
+    for workunit in (for_host, for_account):
+        refuse(workunit, mine)
+    a_pass(timeout_checker)
+    assert states(for_host, for_account, for_others) == [(True, True), (True, True), (False, False)]
+
+
+def test_what_is_sent_already_is_not_given_up():
+    host = rows.a_host()
+    workunit = rows.a_workunit(transition_at=None)
+    rows.a_result(workunit, "sent", host=host)
+    refuse(workunit, host)
+    a_pass(timeout_checker)
+    assert states(workunit) == [(False, False)]
+
+
+def test_operators_hear_once_of_a_result_that_is_hard_to_send(caplog):
+    hosts = [rows.a_host() for _ in range(4)]
+    workunit = an_unsent()
+    refuse(workunit, hosts[0])
+    a_pass(timeout_checker)
+    assert "result hard to send" not in caplog.text
+    refuse(workunit, hosts[1])
+    for _ in range(2):
+        a_pass(timeout_checker)
+    said = [record for record in caplog.records if record.message == "result hard to send"]
+    assert [(record.workunit, record.refused_hosts, record.given_up_after) for record in said] == [
+        (workunit.name, 2, 4)
+    ]
+    assert states(workunit) == [(False, False)]
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_refusals_cost_the_same_statements_for_any_number_of_them(count):
+    app, host = rows.an_app(), rows.a_host()
+    for _ in range(count):
+        refuse(an_unsent(app), host)
+    assert statements_of(lambda: a_pass(timeout_checker)) == 7
+
+
 @pytest.mark.parametrize("count", [1, 500])
 def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     app = rows.an_app()
@@ -78,5 +280,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     for _ in range(count):
         workunit = rows.a_workunit(app, transition_at=None)
         an_overdue(workunit, host=host, app_version=version)
-    assert statements_of(lambda: a_pass(timeout_checker)) == 5
+    HostAppVersion.objects.create(host=host, app_version=version)
+    # The signs; the results, in a transaction, with two for their hosts; ends; refusals.
+    assert statements_of(lambda: a_pass(timeout_checker)) == 8
     assert not Result.objects.filter(server_state=4).exists()

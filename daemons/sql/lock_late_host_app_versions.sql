@@ -1,0 +1,21 @@
+-- Lock what is known of app versions on hosts that did not reply, in ascending pair.
+WITH late AS (
+    SELECT
+        host_id,
+        app_version_id,
+        count(*) AS results
+    FROM unnest(%(host_ids)s::bigint[], %(app_version_ids)s::bigint[]) AS u (host_id, app_version_id)
+    GROUP BY host_id, app_version_id
+)
+
+SELECT
+    known.id,
+    known.max_results_per_day,
+    late.results,
+    coalesce(app.daily_quota, %(daily_quota)s::integer) AS daily_quota
+FROM host_app_version AS known
+INNER JOIN late ON known.host_id = late.host_id AND known.app_version_id = late.app_version_id
+INNER JOIN app_version AS v ON known.app_version_id = v.id
+INNER JOIN app ON v.app_id = app.id
+ORDER BY known.host_id, known.app_version_id
+FOR NO KEY UPDATE OF known

@@ -1,0 +1,27 @@
+-- Ask that workunits whose results nobody may have be given up, and note those that come near it.
+WITH asked AS (
+    SELECT *
+    FROM unnest(%(ids)s::bigint[], %(unsendables)s::boolean[]) AS u (id, is_unsendable)
+),
+
+-- One that is locked comes again with the next pass.
+locked AS (
+    SELECT id
+    FROM workunit
+    WHERE id = any(%(ids)s::bigint[])
+    ORDER BY id
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+
+UPDATE workunit AS w
+SET
+    unsendable_at = CASE WHEN asked.is_unsendable THEN %(now)s::timestamptz END,
+    hard_to_send_at = coalesce(w.hard_to_send_at, %(now)s::timestamptz),
+    transition_at = CASE
+        WHEN asked.is_unsendable THEN %(now)s::timestamptz
+        ELSE w.transition_at
+    END
+FROM asked
+INNER JOIN locked ON asked.id = locked.id
+WHERE w.id = asked.id AND w.unsendable_at IS NULL
+RETURNING w.id, w.unsendable_at

@@ -1,0 +1,32 @@
+-- Note that a part of the server is alive; a silence that was too long becomes an outage, once.
+WITH was AS (
+    -- Of several processes that come back at once, the others wait here and then read a new sign.
+    SELECT seen_at
+    FROM heartbeat
+    WHERE name = %(name)s::text
+    FOR UPDATE
+),
+
+noticed AS (
+    INSERT INTO outage (began_at, ended_at, reason, applied_up_to)
+    SELECT
+        was.seen_at,
+        %(now)s::timestamptz,
+        %(reason)s::text,
+        0
+    FROM was
+    WHERE was.seen_at + %(outage_after)s::interval < %(now)s::timestamptz
+    RETURNING began_at
+),
+
+beaten AS (
+    INSERT INTO heartbeat AS known (name, seen_at)
+    SELECT
+        %(name)s::text,
+        greatest(%(now)s::timestamptz, before.seen_at)
+    -- Read before it is written: the other way round, the new sign would hide the silence.
+    FROM (SELECT max(seen_at) AS seen_at FROM was) AS before
+    ON CONFLICT (name) DO UPDATE SET seen_at = greatest(known.seen_at, excluded.seen_at)
+)
+
+SELECT began_at FROM noticed

@@ -1,0 +1,11 @@
+-- Lock the earliest outage by which deadlines are still to be moved, unless somebody is at it.
+SELECT
+    id,
+    began_at,
+    ended_at,
+    applied_up_to
+FROM outage
+WHERE applied_at IS NULL
+ORDER BY began_at, id
+LIMIT 1
+FOR UPDATE SKIP LOCKED

@@ -1,0 +1,18 @@
+-- Results of locked workunits whose deadlines an outage may move.
+SELECT
+    id,
+    sent_at,
+    report_deadline,
+    credit_deadline
+FROM result
+WHERE
+    workunit_id = any(%(workunit_ids)s::bigint[])
+    AND id > %(after)s::bigint
+    AND id <= %(up_to)s::bigint
+    AND sent_at IS NOT NULL
+    -- In progress, or given up and still taken for credit.
+    AND (
+        server_state = 4
+        OR (server_state = 5 AND outcome = 4 AND credit_deadline > %(began_at)s::timestamptz)
+    )
+ORDER BY id

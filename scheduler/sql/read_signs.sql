@@ -1,0 +1,5 @@
+-- When the web processes were last seen, and what outages there were.
+SELECT
+    (SELECT seen_at FROM heartbeat WHERE name = 'web') AS web_seen_at,
+    (SELECT max(ended_at) FROM outage) AS last_outage_ended_at,
+    EXISTS (SELECT FROM outage WHERE applied_at IS NULL) AS is_pending

@@ -1,0 +1,50 @@
+"""When a result is given up because nobody may have it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.policy.sendability import is_nearly, is_unsendable
+
+
+@pytest.mark.parametrize(
+    ("refused", "seen", "most", "expected"),
+    [
+        (0, 0, 100, "wait"),
+        (0, 5, 100, "wait"),
+        (1, 5, 100, "wait"),
+        (3, 5, 100, "nearly"),
+        (4, 5, 100, "nearly"),
+        (5, 5, 100, "give up"),
+        (1, 1, 100, "give up"),
+        (49, 1000, 100, "wait"),
+        (50, 1000, 100, "nearly"),
+        (99, 1000, 100, "nearly"),
+        (100, 1000, 100, "give up"),
+        (0, 1000, 0, "wait"),
+        (1, 1000, 0, "give up"),
+    ],
+)
+def test_a_result_is_given_up_after_so_many_refusals_or_when_all_were_refused(
+    refused, seen, most, expected
+):
+    if is_unsendable(refused, seen, most):
+        said = "give up"
+    else:
+        said = "nearly" if is_nearly(refused, seen, most) else "wait"
+    assert said == expected
+
+
+numbers = st.integers(0, 300)
+
+
+@given(numbers, numbers, numbers)
+def test_what_is_given_up_was_near_it(refused, seen, most):
+    assert is_nearly(refused, seen, most) or not is_unsendable(refused, seen, most)
+
+
+@given(numbers, numbers)
+def test_nobody_refused_is_never_a_reason(seen, most):
+    assert not is_unsendable(0, seen, most)
