@@ -99,9 +99,10 @@ def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timede
             "nothing": NOTHING,
             "half_life": HALF_LIFE_SECONDS,
         }
-        row = sql.fetch_one(statement, params, PACKAGE) or {"changed": 0}
-        total += row["changed"]
-        if row["changed"] < limit:
+        [row] = sql.fetch(statement, params, PACKAGE)
+        changed = int(row["changed"])
+        total += changed
+        if changed < limit:
             return total
         after = row["last"]
 

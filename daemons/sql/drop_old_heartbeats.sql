@@ -1,7 +1,7 @@
 -- Drop the heartbeats of parts of the server that are no more.
 WITH old AS (
     SELECT id
-    FROM heartbeat AS kept
+    FROM heartbeat
     WHERE
         id > %(after)s::bigint
         AND seen_at < %(before)s::timestamptz

@@ -1,7 +1,7 @@
 -- Drop why hosts were refused workunits, long ago.
 WITH old AS (
     SELECT id
-    FROM refusal AS kept
+    FROM refusal
     WHERE
         id > %(after)s::bigint
         AND at < %(before)s::timestamptz

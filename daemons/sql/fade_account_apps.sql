@@ -12,23 +12,23 @@ WITH idle AS (
 ),
 
 faded AS (
-    UPDATE account_app_credit
+    UPDATE account_app_credit AS kept
     SET
         expavg = CASE
-            WHEN account_app_credit.expavg < %(nothing)s::double precision THEN 0
-            ELSE account_app_credit.expavg * power(
+            WHEN kept.expavg < %(nothing)s::double precision THEN 0
+            ELSE kept.expavg * power(
                 0.5::double precision,
                 least(
                     100,
-                    extract(EPOCH FROM %(now)s::timestamptz - account_app_credit.expavg_at)::double precision
+                    extract(EPOCH FROM %(now)s::timestamptz - kept.expavg_at)::double precision
                     / %(half_life)s::double precision
                 )
             )
         END,
         expavg_at = %(now)s::timestamptz
     FROM idle
-    WHERE account_app_credit.id = idle.id
-    RETURNING account_app_credit.id
+    WHERE kept.id = idle.id
+    RETURNING kept.id
 )
 
 SELECT

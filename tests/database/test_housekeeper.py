@@ -128,13 +128,13 @@ def test_rows_are_taken_in_batches_of_the_limit(monkeypatch):
     for _ in range(5):
         rows.a_host(expavg_credit=8, expavg_at=NOON - WEEK)
     asked = []
-    real = sql.fetch_one
+    real = sql.fetch
 
     def counted(name, *args):
         asked.append(name)
         return real(name, *args)
 
-    monkeypatch.setattr(sql, "fetch_one", counted)
+    monkeypatch.setattr(sql, "fetch", counted)
     assert a_pass(housekeeper, limit=2).done == {"averages faded": 5}
     assert asked.count("fade_hosts") == 3
 

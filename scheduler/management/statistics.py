@@ -1,0 +1,241 @@
+"""Write what statistics sites read: tables.xml, user.gz, team.gz, host.gz.
+
+Source: BOINC's statistics export.  Each file is written beside its place first, row by row; only
+when all are complete are they moved there, ``tables.xml`` last, so that a reader never meets half
+a file and a failure leaves the files of the last time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any
+from xml.sax.saxutils import escape
+
+from scheduler.queries import statistics
+from scheduler.queries.invariants import one_snapshot
+
+PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
+#: What XML 1.0 may not contain, however it is escaped.
+_UNSPEAKABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+#: BOINC counts kinds of teams from 1; ours have none.
+_NO_TEAM_TYPE = 0
+
+Row = Mapping[str, Any]
+Element = tuple[str, object]
+
+
+class BadFolder(ValueError):
+    """Statistics cannot be written there. Hint: name a folder that this user may write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many of each were written."""
+
+    users: int
+    teams: int
+    hosts: int
+
+
+def export(folder: Path, *, now: datetime) -> Written:
+    """Write all files, of one moment, into a folder, which is made if need be.
+
+    Raises `BadFolder`.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _replacing(folder, int(now.timestamp())) as open_file, one_snapshot():
+            written = Written(
+                users=_rows(open_file("user.gz"), "users", map(user, statistics.accounts())),
+                teams=_rows(open_file("team.gz"), "teams", map(team, statistics.teams())),
+                hosts=_rows(open_file("host.gz"), "hosts", map(host, statistics.hosts())),
+            )
+            open_file("tables.xml").write(PROLOGUE + tables(written, now))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        msg = f"{folder} cannot be written to: {reason}."
+        raise BadFolder(f"{msg} Hint: name a folder that this user may write to.") from error
+    return written
+
+
+# The folder
+
+
+@contextmanager
+def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]:
+    """Give files by name; at the end all take their places, or none if anything was raised."""
+    files: dict[str, IO[str]] = {}
+
+    def open_file(name: str) -> IO[str]:
+        raw = (folder / f".{name}.part").open("wb")
+        if name.endswith(".gz"):
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=made_at)
+            files[name] = _Packed(packed, raw)
+        else:
+            files[name] = TextIOWrapper(raw, encoding="utf-8")
+        return files[name]
+
+    try:
+        yield open_file
+        for file in files.values():
+            file.close()
+        for name in files:
+            _sync(folder / f".{name}.part")
+        for name in files:
+            (folder / f".{name}.part").replace(folder / name)
+        _sync(folder)
+    finally:
+        for name, file in files.items():
+            with suppress(OSError, ValueError):
+                file.close()
+            (folder / f".{name}.part").unlink(missing_ok=True)
+
+
+class _Packed(TextIOWrapper):
+    """Text into a compressed file; closes the file below as well, which gzip leaves open."""
+
+    def __init__(self, packed: gzip.GzipFile, raw: IO[bytes]) -> None:
+        super().__init__(packed, encoding="utf-8")
+        self._raw_file = raw
+
+    def close(self) -> None:
+        """Close both."""
+        try:
+            super().close()
+        finally:
+            self._raw_file.close()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# The format
+
+
+def _rows(file: IO[str], tag: str, rows: Iterable[str]) -> int:
+    """Write rows between the tags of a list; how many there were."""
+    file.write(f"{PROLOGUE}<{tag}>\n")
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007  counted, and used below
+        file.write(row)
+    file.write(f"</{tag}>\n")
+    return count
+
+
+def user(row: Row) -> str:
+    """One account, as BOINC's ``<user>``."""
+    optional = [("country", row["country"]), ("url", row["url"]), ("teamid", row["team_id"])]
+    secret = row["cross_project_id"] + row["email"]
+    return _element(
+        "user",
+        [
+            ("id", row["id"]),
+            ("name", row["name"]),
+            ("create_time", _seconds(row["created_at"])),
+            *_credit(row),
+            ("cpid", hashlib.md5(secret.encode(), usedforsecurity=False).hexdigest()),
+            *((tag, value) for tag, value in optional if value),
+        ],
+    )
+
+
+def team(row: Row) -> str:
+    """One team, as BOINC's ``<team>``; a founder who does not share is not named."""
+    optional = [(tag, row[tag]) for tag in ("url", "description", "country")]
+    shares = bool(row["founder_shares"])
+    return _element(
+        "team",
+        [
+            ("id", row["id"]),
+            ("type", _NO_TEAM_TYPE),
+            ("name", row["name"]),
+            ("userid", row["founder_id"] if shares else 0),
+            *_credit(row),
+            ("founder_name", row["founder_name"] if shares else ""),
+            ("create_time", _seconds(row["created_at"])),
+            *((tag, value) for tag, value in optional if value),
+        ],
+    )
+
+
+def host(row: Row) -> str:
+    """One computer, as BOINC's ``<host>``; of whom, only if its owner shows his hosts."""
+    named = [("userid", row["account_id"])] if row["show_hosts"] else []
+    measured = "p_fpops p_iops p_membw m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown"
+    return _element(
+        "host",
+        [
+            ("id", row["id"]),
+            *named,
+            *_credit(row),
+            *((tag, row[tag]) for tag in ("p_vendor", "p_model", "os_name", "os_version")),
+            ("misc", json.dumps({"gpus": row["capabilities"].get("gpus", [])})),
+            ("create_time", _seconds(row["created_at"])),
+            ("rpc_time", _seconds(row["rpc_at"])),
+            ("timezone", row["timezone"]),
+            ("ncpus", row["p_ncpus"]),
+            *((tag, float(row[tag])) for tag in measured.split()),
+            ("avg_turnaround", row["turnaround_seconds"]),
+            # BOINC itself has given up to measure it, and writes a constant.
+            ("credit_per_cpu_sec", 0.0),
+            ("host_cpid", row["host_cpid"]),
+        ],
+    )
+
+
+def tables(written: Written, now: datetime) -> str:
+    """The summary, as BOINC's ``<tables>``."""
+    apps = "".join(_element("application", [("name", n)]) for n in statistics.applications())
+    summary = [
+        ("update_time", _seconds(now)),
+        ("nusers_total", written.users),
+        ("nteams_total", written.teams),
+        ("nhosts_total", written.hosts),
+        ("total_credit", float(statistics.total_credit())),
+    ]
+    lines = "".join(map(_line, summary))
+    return (
+        f"<tables>\n{lines}<applications>\n{apps}</applications>\n<badges>\n</badges>\n</tables>\n"
+    )
+
+
+def _credit(row: Row) -> list[Element]:
+    averaged_at = row["expavg_at"]
+    return [
+        ("total_credit", float(row["total_credit"])),
+        ("expavg_credit", float(row["expavg_credit"])),
+        ("expavg_time", averaged_at.timestamp() if averaged_at else 0.0),
+    ]
+
+
+def _seconds(at: datetime) -> int:
+    return int(at.timestamp())
+
+
+def _element(tag: str, children: Iterable[Element]) -> str:
+    return f"<{tag}>\n{''.join(map(_line, children))}</{tag}>\n"
+
+
+def _line(child: Element) -> str:
+    tag, value = child
+    text = f"{value:.6f}" if isinstance(value, float) else escape(_speakable(str(value)))
+    return f" <{tag}>{text}</{tag}>\n"
+
+
+def _speakable(text: str) -> str:
+    return _UNSPEAKABLE.sub("", text)
