@@ -13,6 +13,13 @@ from scheduler.config import ProjectConfig
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
+# Where it keeps things; PostgreSQL keeps the rest
+
+VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
+KEYS_DIR = VAR_DIR / "keys"
+UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
+SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
+
 # What the project is
 
 PROJECT = ProjectConfig(
@@ -25,18 +32,16 @@ PROJECT = ProjectConfig(
     min_client_version=env.integer("MIN_CLIENT_VERSION", 0),
     max_results_per_rpc=env.integer("MAX_RESULTS_PER_RPC", 50, at_least=1),
     max_in_progress_per_cpu=env.integer("MAX_IN_PROGRESS_PER_CPU", 100, at_least=1),
+    daily_quota=env.integer("DAILY_QUOTA", 500),
+    max_infeasible=env.integer("MAX_INFEASIBLE", 100, at_least=1),
+    outage_after=timedelta(seconds=env.integer("OUTAGE_AFTER", 600, at_least=60)),
+    chance_key=env.text("CHANCE_KEY", "") or SECRET_KEY,
+    fair_share=env.boolean("FAIR_SHARE", default=False),
 )
 
-# Where it keeps things; PostgreSQL keeps the rest
-
-VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
-KEYS_DIR = VAR_DIR / "keys"
-UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
-
-# Secrets and doors
+# Doors
 
 DEBUG = env.boolean("DEBUG", default=False)
-SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 _master = urlsplit(PROJECT.master_url)
 ALLOWED_HOSTS = env.words(
     "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]

@@ -22,8 +22,6 @@ from scheduler.queries import handout
 LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
 #: How many pages, each four times as long as the last, one RPC judges before it says: come again.
 MOST_PAGES = 6
-#: So many more are found than are needed, if there are: others may be faster with some of them.
-SPARE = 12
 #: So few are read of an app of which nothing runs on the host: to be refused, and so explained.
 FEW = 8
 #: So many refusals of one RPC are remembered, with their workunits.
@@ -85,7 +83,7 @@ class _Search:
         for wish in self.wishes:
             found = self.feasible.get(wish.device, ())
             most = selection.needed(found, wish, room=self.rooms.total)
-            if wish.anything and (not most or len(found) < most + SPARE):
+            if wish.anything and (not most or len(found) < most + selection.SPARE):
                 return False
         return True
 

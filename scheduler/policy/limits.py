@@ -32,10 +32,17 @@ class Rooms:
 
     def take(self, app_id: int, *, on_gpu: bool) -> None:
         """Count one more."""
+        self._count(app_id, on_gpu, -1)
+
+    def give_back(self, app_id: int, *, on_gpu: bool) -> None:
+        """Count one less."""
+        self._count(app_id, on_gpu, 1)
+
+    def _count(self, app_id: int, on_gpu: bool, change: int) -> None:  # noqa: FBT001  a key's part
         if (app_id, on_gpu) in self.by_device:
-            self.by_device[app_id, on_gpu] -= 1
+            self.by_device[app_id, on_gpu] += change
         if app_id in self.by_app:
-            self.by_app[app_id] -= 1
+            self.by_app[app_id] += change
 
 
 def rooms_for(

@@ -63,6 +63,9 @@ LASTING = frozenset(
 
 Refused = tuple[Refusal, str]
 
+#: So many more are found than are needed, if there are.
+SPARE = 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -176,11 +179,20 @@ def choose(
             if isinstance(verdict, Assignment):
                 taken.add(candidate.workunit_id)
                 found.append(verdict)
+                if wish is not wishes[-1] and has_enough(found, wish, room=rules.rooms.total):
+                    break  # the rest is for the next device
                 queued += verdict.seconds / host.ncpus if queued else 0.0
             elif verdict is not None:
                 why[candidate.result_id] = verdict
+        if wish is not wishes[-1]:
+            # What is only to spare may go to the next device; a claim sees to it that none gets it
+            # twice.
+            for spare in found[needed(found, wish, room=rules.rooms.total) :]:
+                judge.give_back(spare)
+                taken.discard(spare.candidate.workunit_id)
+    assigned = {one.candidate.workunit_id for found in choice.feasible.values() for one in found}
     for candidate in candidates:
-        if candidate.workunit_id not in taken and candidate.result_id in why:
+        if candidate.workunit_id not in assigned and candidate.result_id in why:
             choice.refuse(candidate, *why[candidate.result_id])
     return choice
 
@@ -200,6 +212,12 @@ def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
         seconds -= assignment.seconds * used
         instances -= used
     return min(room, len(assignments))
+
+
+def has_enough(found: Sequence[Assignment], wish: Wish, *, room: int) -> bool:
+    """Whether a wish is met, with some to spare: others may be faster with some of them."""
+    most = needed(found, wish, room=room)
+    return most < len(found) and len(found) >= most + SPARE
 
 
 class _Judge:
@@ -347,6 +365,15 @@ class _Judge:
         left = self._quotas.get(version.id)
         if left is not None:
             self._quotas[version.id] = left - 1
+
+    def give_back(self, spare: Assignment) -> None:
+        """Let an assignment that is only to spare use up nothing."""
+        candidate, version = spare.candidate, spare.version
+        self.disk_left += candidate.rsc_disk_bound
+        self.rooms.give_back(candidate.app_id, on_gpu=bool(version.device))
+        left = self._quotas.get(version.id)
+        if left is not None:
+            self._quotas[version.id] = left + 1
 
     def _is_reliable(self, app: AppFacts, version: VersionFacts) -> bool:
         return app.reliable_max_turnaround is None or trust.is_reliable(

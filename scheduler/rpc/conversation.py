@@ -10,9 +10,11 @@ from django.db import transaction
 
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Work
-from scheduler.operations import dispatch, hosts, report
+from scheduler.facts.messages import FileMoves, TrickleToSay
+from scheduler.operations import dispatch, file_requests, hosts, report, trickles
 from scheduler.queries import handout
-from scheduler.rpc import translate
+from scheduler.rpc import compose, translate
+from scheduler.rpc.file_moves import file_moves_part
 from scheduler.wire.messages import GuiUrl, Message, SchedulerReply, SchedulerRequest
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ def answer(
 def refuse(config: ProjectConfig, text: str, *, delay: float, down: bool = False) -> SchedulerReply:
     """A valid reply that only says why not, and when to ask again."""
     return _build(
-        translate.project_part(config),
+        compose.project_part(config),
         messages=(Message(text=text, priority="notice"),),
         request_delay=delay,
         project_is_down=down,
@@ -88,7 +90,7 @@ def _converse(
     )
     holdings = dispatch.review_holdings(
         host_id=caller.host_id,
-        listed=[result.name for result in request.other_results],
+        listed=translate.held_names(request),
         reported=settled.acknowledge,
     )
     host = translate.host_facts(request, caller, described, held=holdings.held)
@@ -100,6 +102,8 @@ def _converse(
         any_broadcast=caller.any_broadcast,
     )
     work = dispatch.give(host, asking, holdings=holdings, config=config, now=now)
+    trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
+    heard, moves = _errands(request, caller, now=now)
     said = tuple(_messages(request, work, config))
     hosts.keep(
         caller,
@@ -113,11 +117,16 @@ def _converse(
     _adopt(request, caller)
     mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
     return (
-        translate.project_part(config)
-        | translate.caller_part(caller, mod_times)
-        | translate.holdings_part(holdings)
-        | translate.work_part(work, config)
+        compose.project_part(config)
+        | compose.caller_part(caller, mod_times)
+        | compose.holdings_part(holdings)
+        | _together(
+            compose.work_part(work, config),
+            file_moves_part(moves, platform=request.platform_name, config=config, now=now),
+        )
         | {
+            "message_ack": bool(request.trickles),
+            "trickles": compose.trickles(heard),
             "result_acks": settled.acknowledge,
             "messages": said,
             "gui_urls": (
@@ -126,6 +135,26 @@ def _converse(
         }
         | _delay(work)
     )
+
+
+def _errands(
+    request: SchedulerRequest, caller: hosts.Caller, *, now: datetime
+) -> tuple[list[TrickleToSay], FileMoves]:
+    """What waits for this host beside work: messages to its results, moves of its files."""
+    if not caller.any_for_host:
+        return [], FileMoves()
+    present = {file.name for file in request.sticky_files if file.status > 0}
+    return (
+        trickles.pending_down(caller.host_id, now=now),
+        file_requests.take_pending(caller.host_id, present, now=now),
+    )
+
+
+def _together(
+    work: dict[str, tuple[object, ...]], moves: dict[str, tuple[object, ...]]
+) -> dict[str, object]:
+    """The elements of both, field by field."""
+    return {field: work.get(field, ()) + moves.get(field, ()) for field in work | moves}
 
 
 def _adopt(request: SchedulerRequest, caller: hosts.Caller) -> None:

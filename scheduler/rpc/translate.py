@@ -1,49 +1,41 @@
-"""Messages to facts and back: the only room that speaks both languages."""
+"""Messages to facts: what a request says of host, wishes and results [rpc]."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from hashlib import md5
 from typing import Any
 
-from scheduler import signing, storage
-from scheduler.config import ProjectConfig
-from scheduler.facts.handout import Given, Version, VersionFile, Work
+from scheduler import signing
+from scheduler.facts.handout import Work
 from scheduler.facts.hosts import (
-    AppFacts,
     HostDescription,
     HostFacts,
     Lesson,
     Preferences,
     Report,
     Taste,
-    VersionFacts,
     Wish,
 )
 from scheduler.facts.machines import Gpu, Machine
-from scheduler.facts.work import output_name
+from scheduler.facts.messages import TrickleSaid, moment
+from scheduler.operations.file_requests import is_file_move
 from scheduler.operations.hosts import Caller, Credentials
 from scheduler.policy import estimates, hr
-from scheduler.policy.lost import Holdings
 from scheduler.wire import messages, project_prefs
 
-#: What BOINC clients take as this server's version; 507 and later may replace host-specific
-#: preferences, 800 and later is a current server.
-SCHEDULER_VERSION = 802
 #: A client asks for at most so much work at once (PROTOCOL 10.1).
 MOST_SECONDS = 28 * 86400.0
 _MOST_STDERR = 64 * 1024
-_PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 _MOST_FEATURES = 4096
 _CPID = re.compile(r"[0-9a-f]{32}")
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 #: What clients call kinds of GPUs, and what plan classes call them.
 _GPU_KINDS = {"NVIDIA": "nvidia", "ATI": "amd", "intel_gpu": "intel", "apple_gpu": "apple"}
-_GPU_TYPES = {kind: name for name, kind in _GPU_KINDS.items()}
+GPU_TYPES = {kind: name for name, kind in _GPU_KINDS.items()}
 
 
 def credentials(request: messages.SchedulerRequest) -> Credentials:
@@ -94,10 +86,9 @@ def _capabilities(request: messages.SchedulerRequest) -> dict[str, Any]:
     """What is shown of a computer's special parts; empty for most."""
     info = request.host_info
     parts: dict[str, Any] = {
-        "gpus": [
-            {"type": one.type, "count": one.count, "name": one.name} for one in request.coprocs
-        ],
+        "gpus": [_gpu(one).as_json() for one in request.coprocs],
         "virtualbox": info.virtualbox_version,
+        "vm_extensions": not info.p_vm_extensions_disabled,
         "docker": info.docker_version,
         "wsl": info.wsl_available,
     }
@@ -273,6 +264,24 @@ def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:
     )
 
 
+def held_names(request: messages.SchedulerRequest) -> list[str]:
+    """The results that the client holds; files on their way are none of ours."""
+    return [one.name for one in request.other_results if not is_file_move(one.name)]
+
+
+def trickles(request: messages.SchedulerRequest) -> tuple[TrickleSaid, ...]:
+    """What running results say."""
+    return tuple(
+        TrickleSaid(
+            result_name=one.result_name,
+            said_at=moment(one.time),
+            variety=one.variety,
+            text=one.text,
+        )
+        for one in request.trickles
+    )
+
+
 def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
     """The cross-project id to adopt: the client's, if its key may change the account."""
     sent = request.cross_project_id
@@ -295,197 +304,6 @@ def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str |
     if signature is None:
         raise KeyError(request.code_sign_key[:16])
     return current, signature
-
-
-def project_part(config: ProjectConfig) -> dict[str, object]:
-    """What every reply says of the project."""
-    return {
-        "scheduler_version": SCHEDULER_VERSION,
-        "dont_use_dcf": True,
-        "master_url": config.master_url,
-        "request_delay": config.request_delay.total_seconds(),
-        "project_name": config.name,
-    }
-
-
-def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
-    """What a reply says of the account and the host."""
-    part: dict[str, object] = {
-        "userid": caller.account_id,
-        "user_name": caller.name,
-        "user_total_credit": caller.account_total_credit,
-        "user_expavg_credit": caller.account_expavg_credit,
-        "user_create_time": int(caller.account_created_at.timestamp()),
-        "email_hash": _md5(caller.email),
-        "cross_project_id": caller.cross_project_id,
-        "external_cpid": _md5(caller.cross_project_id + caller.email),
-        "project_preferences": caller.project_prefs or _PROJECT_PREFERENCES,
-        "host_total_credit": caller.host_total_credit,
-        "host_expavg_credit": caller.host_expavg_credit,
-        "host_venue": caller.venue,
-        "host_create_time": int(caller.host_created_at.timestamp()),
-        "teamid": caller.team_id or 0,
-        "team_name": caller.team_name or "",
-    }
-    if caller.assigned:
-        part["hostid"] = caller.host_id
-    if caller.global_prefs and caller.global_prefs_mod_time > max(prefs_mod_times):
-        part["global_preferences"] = caller.global_prefs
-    return part
-
-
-def _md5(text: str) -> str:
-    return md5(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def holdings_part(holdings: Holdings) -> dict[str, object]:
-    """Which of its results the client is to drop."""
-    return {
-        "result_aborts": tuple(holdings.abort),
-        "result_aborts_if_not_started": tuple(holdings.abort_if_not_started),
-    }
-
-
-def work_part(work: Work, config: ProjectConfig) -> dict[str, object]:
-    """The apps, files, versions, workunits and results of a reply."""
-    sent = work.sent
-    if not sent:
-        return {}
-    used = {given.app_version_id: given.flops for given in sent}
-    versions = [work.versions[version_id] for version_id in used]
-    inputs = {
-        file.name: messages.DownloadFile(
-            name=file.name,
-            urls=(config.master_url + storage.download_url_path(file.name),),
-            nbytes=file.nbytes,
-            md5_cksum=file.md5,
-            sticky=file.sticky,
-        )
-        for file in work.inputs
-    }
-    programs = {file.name: _program(file, config) for file in work.version_files}
-    return {
-        "apps": tuple({version.app.id: _app(version.app) for version in versions}.values()),
-        "files": tuple((inputs | programs).values()),
-        "app_versions": tuple(
-            _version(version, used[version.facts.id], work.version_files) for version in versions
-        ),
-        "workunits": tuple(_workunits(work)),
-        "uploads": tuple(upload for given in sent for upload in _uploads(given, config)),
-        "results": tuple(_result(given, work.versions[given.app_version_id]) for given in sent),
-    }
-
-
-def _program(file: VersionFile, config: ProjectConfig) -> messages.DownloadFile:
-    return messages.DownloadFile(
-        name=file.name,
-        urls=(config.master_url + storage.download_url_path(file.name),),
-        nbytes=file.nbytes,
-        md5_cksum=file.md5,
-        file_signature=file.signature,
-        executable=file.executable,
-    )
-
-
-def _app(app: AppFacts) -> messages.ReplyApp:
-    return messages.ReplyApp(
-        name=app.name,
-        user_friendly_name=app.title,
-        non_cpu_intensive=app.non_cpu_intensive,
-        fraction_done_exact=app.fraction_done_exact,
-    )
-
-
-def _version(
-    version: Version, flops: float, files: Sequence[VersionFile]
-) -> messages.ReplyAppVersion:
-    facts = version.facts
-    return messages.ReplyAppVersion(
-        app_name=version.app.name,
-        version_num=facts.version_num,
-        platform=facts.platform,
-        plan_class=facts.plan_class,
-        api_version=version.api_version or None,
-        avg_ncpus=facts.avg_ncpus,
-        flops=flops,
-        coprocs=_coprocs(facts),
-        gpu_ram=facts.gpu_ram or None,
-        cmdline=version.cmdline or None,
-        file_prefix=version.file_prefix or None,
-        file_refs=tuple(
-            messages.FileRef(
-                file_name=file.name,
-                open_name=file.open_name or None,
-                main_program=file.main_program,
-                copy_file=file.copy_file,
-            )
-            for file in files
-            if file.app_version_id == facts.id
-        ),
-    )
-
-
-def _coprocs(facts: VersionFacts) -> tuple[messages.CoprocUsage, ...]:
-    if not facts.device:
-        return ()
-    kind = _GPU_TYPES.get(facts.device, facts.device)
-    return (messages.CoprocUsage(type=kind, count=facts.device_count),)
-
-
-def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
-    refs: dict[int, list[messages.FileRef]] = {}
-    for file in work.inputs:
-        refs.setdefault(file.workunit_id, []).append(
-            messages.FileRef(
-                file_name=file.name, open_name=file.open_name or None, copy_file=file.copy_file
-            )
-        )
-    for given in {given.workunit_id: given for given in work.sent}.values():
-        version = work.versions[given.app_version_id]
-        yield messages.ReplyWorkunit(
-            name=given.workunit_name,
-            app_name=version.app.name,
-            version_num=version.facts.version_num,
-            rsc_fpops_est=given.rsc_fpops_est,
-            rsc_fpops_bound=given.rsc_fpops_bound,
-            rsc_memory_bound=given.rsc_memory_bound,
-            rsc_disk_bound=given.rsc_disk_bound,
-            command_line=given.command_line or None,
-            file_refs=tuple(refs.get(given.workunit_id, ())),
-        )
-
-
-def _uploads(given: Given, config: ProjectConfig) -> Iterable[messages.UploadFile]:
-    for position, output in enumerate(given.outputs):
-        name = output_name(given.result_name, given.result_id, position)
-        max_nbytes = int(output["max_nbytes"])
-        yield messages.UploadFile(
-            name=name,
-            urls=(config.upload_url,),
-            max_nbytes=max_nbytes,
-            xml_signature=signing.upload_grant(name, max_nbytes),
-            sticky=bool(output.get("sticky")),
-        )
-
-
-def _result(given: Given, version: Version) -> messages.ReplyResult:
-    return messages.ReplyResult(
-        name=given.result_name,
-        wu_name=given.workunit_name,
-        report_deadline=given.report_deadline.timestamp(),
-        platform=version.facts.platform,
-        version_num=version.facts.version_num,
-        plan_class=version.facts.plan_class,
-        file_refs=tuple(
-            messages.FileRef(
-                file_name=output_name(given.result_name, given.result_id, position),
-                open_name=output["open_name"],
-                copy_file=bool(output.get("copy_file")),
-                optional=bool(output.get("optional")),
-            )
-            for position, output in enumerate(given.outputs)
-        ),
-    )
 
 
 def lessons(work: Work, reported: Mapping[int, Lesson]) -> list[Lesson]:

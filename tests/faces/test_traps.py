@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from scheduler import signing
 from scheduler.lifecycle import Outcome, ServerState
-from scheduler.models import Account, AppVersion, File, Host, Result
+from scheduler.models import Account, AppVersion, File, Host, Result, TrickleUp
 from scheduler.policy import lost
-from scheduler.rpc import front, translate
+from scheduler.rpc import compose, front
 from scheduler.wire import messages, requests
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
@@ -125,7 +125,7 @@ def test_trap_11_an_answer_is_made_before_the_commit(monkeypatch: pytest.MonkeyP
         msg = "no answer can be made"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr(translate, "work_part", broken)
+    monkeypatch.setattr(compose, "work_part", broken)
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         client.ask(cpu_req_secs=1)
     assert Result.objects.get().server_state == ServerState.UNSENT
@@ -250,9 +250,17 @@ def test_trap_32_an_aborted_result_without_time_or_stderr_is_taken() -> None:
     assert (result.outcome, result.exit_status, result.stderr) == (Outcome.CLIENT_ERROR, 202, "")
 
 
-def test_trickles_are_not_acknowledged_before_they_are_stored() -> None:
-    reply = a_client().ask(trickles=(messages.TrickleUp(result_name="x", text="hello"),))
-    assert not reply.message_ack
+def test_trickles_are_kept_before_they_are_acknowledged() -> None:
+    workunits(an_app(), 1)
+    client = a_client()
+    client.ask()
+    (name,) = client.ask_for_work()
+    said = messages.TrickleUp(result_name=name, time=7, text="<variety>hum</variety>\nhello")
+    assert client.ask(trickles=(said,)).message_ack
+    assert client.ask(trickles=(said,)).message_ack
+    (kept,) = TrickleUp.objects.all()
+    assert "hello" in kept.text
+    assert not client.ask().message_ack
 
 
 def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> None:

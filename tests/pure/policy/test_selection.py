@@ -244,7 +244,7 @@ def test_gpus_are_served_before_cpus() -> None:
     on_gpu = chosen(choice, "nvidia")
     assert [a.version.id for a in on_gpu] == [2, 2, 2, 2]
     assert selection.needed(on_gpu, wishes[0], room=10) == 2
-    assert chosen(choice, "") == []
+    assert [a.candidate.workunit_id for a in chosen(choice, "")] == [2, 3]
 
 
 def test_what_no_device_that_asks_can_compute_is_refused_for_the_moment() -> None:

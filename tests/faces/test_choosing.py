@@ -1,0 +1,440 @@
+"""Every rule of choosing work, as a client sees it: one client, one request, one answer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from scheduler import storage
+from scheduler.lifecycle import ServerState
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    Host,
+    HostAppVersion,
+    PlanClass,
+    Platform,
+    Refusal,
+    Result,
+    Team,
+    Workunit,
+    WorkunitFile,
+)
+from scheduler.models import File as FileRow
+from scheduler.wire import messages
+from tests.scripted_client import LINUX, ScriptedClient, a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+INTEL = {"p_vendor": "GenuineIntel", "p_model": "Intel(R) Core(TM) i7", "os_name": "Linux"}
+ARM = {"p_vendor": "ARM", "p_model": "ARMv8", "os_name": "Linux"}
+NVIDIA = messages.Coproc(
+    type="NVIDIA",
+    count=1,
+    name="RTX",
+    have_cuda=True,
+    cuda_version=12040,
+    driver_version=53518,
+    compute_capability_major=8,
+    compute_capability_minor=6,
+    total_memory=8e9,
+    available_ram=8e9,
+    peak_flops=1e13,
+    req_secs=1.0,
+    req_instances=1.0,
+)
+
+
+def attached(email: str = "ada@example.org", **facts: Any) -> ScriptedClient:
+    client = a_client(email=email, name=email)
+    client.ask(**facts)
+    return client
+
+
+def on(hardware: dict[str, str]) -> dict[str, Any]:
+    return {
+        "host_info": messages.HostInfo(
+            p_ncpus=4, m_nbytes=8e9, d_free=1e11, d_total=2e11, p_fpops=1e9, **hardware
+        )
+    }
+
+
+def texts(reply: messages.SchedulerReply) -> list[str]:
+    return [message.text for message in reply.messages]
+
+
+def record_of(client: ScriptedClient) -> HostAppVersion:
+    return HostAppVersion.objects.get(host_id=client.hostid)
+
+
+def prefer(email: str, xml: str) -> None:
+    Account.objects.filter(email=email).update(project_prefs=xml)
+
+
+# Homogeneous redundancy
+
+
+def test_the_second_result_goes_to_the_same_class_of_computers_only() -> None:
+    workunits(an_app(hr_type=2), 1, results=2)
+    first, other, like = (attached(f"{n}@example.org") for n in "abc")
+    assert first.ask(cpu_req_secs=1, **on(INTEL)).results
+    refused = other.ask(cpu_req_secs=1, **on(ARM))
+    assert refused.results == ()
+    assert "Tasks are committed to other platforms" in texts(refused)
+    assert like.ask(cpu_req_secs=1, **on(INTEL)).results
+
+
+def test_a_computer_of_unknown_class_gets_nothing_of_such_an_app() -> None:
+    workunits(an_app(hr_type=2), 1)
+    reply = attached().ask(
+        cpu_req_secs=1, **on({"p_vendor": "", "p_model": "", "os_name": "Plan 9"})
+    )
+    assert reply.results == ()
+    assert "Your computer type is not supported by this project" in texts(reply)
+
+
+def test_all_results_run_in_the_version_of_the_first() -> None:
+    app = an_app(homogeneous_app_version=True)
+    (workunit,) = workunits(app, 1, results=2)
+    first, second = attached("a@example.org"), attached("b@example.org")
+    assert first.ask_for_work()
+    old = app.versions.get()
+    an_app(version_num=200)
+    reply = second.ask(cpu_req_secs=1)
+    assert [result.version_num for result in reply.results] == [old.version_num]
+    workunit.refresh_from_db()
+    assert workunit.app_version_id == old.pk
+
+
+# Adaptive replication
+
+
+def test_an_untrusted_host_gets_company() -> None:
+    (workunit,) = workunits(an_app(target_nresults=2), 1)
+    assert attached().ask_for_work()
+    workunit.refresh_from_db()
+    assert (workunit.target_nresults, workunit.min_quorum) == (2, 2)
+    assert workunit.transition_at is not None
+
+
+def test_a_trusted_host_computes_alone() -> None:
+    app = an_app(target_nresults=2, trusted_after=10)
+    client = attached()
+    HostAppVersion.objects.create(
+        host_id=client.hostid, app_version=app.versions.get(), consecutive_valid=10**9
+    )
+    (workunit,) = workunits(app, 1)
+    assert client.ask_for_work()
+    workunit.refresh_from_db()
+    assert (workunit.target_nresults, workunit.min_quorum) == (1, 1)
+
+
+# Quotas
+
+
+def test_errors_shrink_the_quota_and_end_the_row_of_valid_results() -> None:
+    app = an_app(daily_quota=8)
+    workunits(app, 40)
+    client = attached()
+    names = client.ask_for_work(seconds=1e9)
+    record = record_of(client)
+    assert (record.results_today, record.max_results_per_day) == (len(names), 0)
+    HostAppVersion.objects.update(consecutive_valid=7)
+    client.report(*names[:3], upload=None, state=3, exit_status=1)
+    record = record_of(client)
+    assert (record.max_results_per_day, record.consecutive_valid) == (1, 0)
+    reply = client.ask(cpu_req_secs=1e9)
+    assert reply.results == ()
+    assert any("finished a daily quota of" in text for text in texts(reply))
+
+
+def test_what_the_project_aborted_is_no_fault_of_the_host() -> None:
+    workunits(an_app(daily_quota=8), 1)
+    client = attached()
+    client.report(*client.ask_for_work(), upload=None, state=6, exit_status=202)
+    assert record_of(client).max_results_per_day == 0
+
+
+def test_the_projects_quota_counts_where_the_app_has_none(settings: Any) -> None:
+    from dataclasses import replace
+
+    settings.PROJECT = replace(settings.PROJECT, daily_quota=1)
+    workunits(an_app(), 9)
+    client = attached()
+    assert len(client.ask_for_work(seconds=1e9)) == 1
+    assert client.ask_for_work(seconds=1e9) == []
+
+
+# In-progress limits
+
+
+def test_what_was_assigned_counts_although_the_client_never_heard_of_it() -> None:
+    workunits(an_app(max_in_progress_per_host=2), 5)
+    client = attached()
+    assert len(client.ask_for_work(seconds=1e9)) == 2
+    Result.objects.filter(server_state=4).update(resent_count=0)
+    client.held = []
+    reply = client.ask(cpu_req_secs=1e9)
+    assert len(reply.results) == 2
+    assert Result.objects.filter(server_state=ServerState.IN_PROGRESS).count() == 2
+
+
+def test_a_result_is_acknowledged_when_the_client_lists_it() -> None:
+    workunits(an_app(), 1)
+    client = attached()
+    client.ask_for_work()
+    assert Result.objects.get().acknowledged_at is None
+    client.ask()
+    assert Result.objects.get().acknowledged_at is not None
+
+
+# Devices and plan classes
+
+
+def a_cuda_version(app: App, **spec: Any) -> AppVersion:
+    PlanClass.objects.create(
+        name="cuda", spec={"cuda": True, "gpu_type": "nvidia", **spec}, created_at=timezone.now()
+    )
+    version = app.versions.get()
+    files = list(version.files.all())
+    made = AppVersion.objects.create(
+        app=app,
+        platform=Platform.objects.get(name=LINUX),
+        version_num=100,
+        plan_class="cuda",
+        created_at=timezone.now(),
+    )
+    for file in files:
+        file.pk = None
+        file.app_version = made
+        file.save()
+    return made
+
+
+def test_a_gpu_is_served_first_and_told_how_it_is_used() -> None:
+    app = an_app()
+    a_cuda_version(app)
+    workunits(app, 3)
+    reply = attached().ask(cpu_req_secs=1, coprocs=(NVIDIA,))
+    plans = [result.plan_class for result in reply.results]
+    assert plans == ["cuda", ""], (texts(reply), list(Refusal.objects.values()))
+    (version,) = [v for v in reply.app_versions if v.plan_class == "cuda"]
+    assert [(one.type, one.count) for one in version.coprocs] == [("NVIDIA", 1.0)]
+
+
+def test_a_computer_without_the_gpu_is_told_so_only_if_nothing_else_fits() -> None:
+    app = an_app()
+    version = a_cuda_version(app)
+    app.versions.exclude(pk=version.pk).update(deprecated=True)
+    workunits(app, 1)
+    reply = attached().ask(cpu_req_secs=1)
+    assert reply.results == ()
+    (refusal,) = Refusal.objects.all()
+    assert refusal.reason == "plan_class"
+    assert refusal.sentence in texts(reply)
+
+
+def test_a_device_that_the_volunteer_switched_off_is_not_used() -> None:
+    app = an_app()
+    a_cuda_version(app)
+    workunits(app, 3)
+    client = attached()
+    prefer("ada@example.org", "<no_cuda>1</no_cuda>")
+    reply = client.ask(cpu_req_secs=1, coprocs=(NVIDIA,))
+    assert [result.plan_class for result in reply.results] == [""]
+
+
+# Whom work is for
+
+
+def aim(workunit: Workunit, kind: int, target: int, **columns: Any) -> None:
+    Workunit.objects.filter(pk=workunit.pk).update(**columns)
+    Result.objects.filter(workunit=workunit).update(target_kind=kind, target_id=target)
+
+
+def test_targeted_work_goes_to_its_target_first_and_to_nobody_else() -> None:
+    app = an_app()
+    mine, other = attached("a@example.org"), attached("b@example.org")
+    team = Team.objects.create(name="T", created_at=timezone.now())
+    Account.objects.filter(email="a@example.org").update(team=team)
+    account = Account.objects.get(email="a@example.org")
+    for_all, for_host, for_account, for_team = workunits(app, 4)
+    aim(for_host, 1, mine.hostid, target_host_id=mine.hostid)
+    aim(for_account, 2, account.pk, target_account=account)
+    aim(for_team, 3, team.pk, target_team=team)
+    got = other.ask_for_work(seconds=1e9)
+    assert got == [f"{for_all.name}_0"]
+    names = {f"{one.name}_0" for one in (for_host, for_account, for_team)}
+    assert set(mine.ask_for_work(seconds=1e9)) == names
+
+
+def test_a_broadcast_reaches_every_host_once() -> None:
+    app = an_app(validator="trivial")
+    end = timezone.now() + timedelta(days=1)
+    (workunit,) = workunits(app, 1, results=1, broadcast=True, end_before=end)
+    Result.objects.all().delete()
+    first, second = attached("a@example.org"), attached("b@example.org")
+    assert first.ask_for_work() == [f"{workunit.name}_0"]
+    assert second.ask_for_work() == [f"{workunit.name}_1"]
+    assert first.ask_for_work() == []
+    assert Result.objects.count() == 2
+
+
+def test_a_sensor_runs_on_every_host_without_being_asked_for() -> None:
+    workunits(an_app(non_cpu_intensive=True), 3)
+    client = a_client()
+    assert len(client.ask().results) == 1
+    assert client.ask(cpu_req_secs=1e6).results == ()
+
+
+# What volunteers want
+
+
+@pytest.mark.parametrize(
+    ("prefs", "given"),
+    [
+        ("", ["one"]),
+        ("<app_id>{one}</app_id>", ["one"]),
+        ("<app_id>{two}</app_id>", ["two"]),
+        ("<app_id>{two}</app_id><allow_non_preferred_apps>1</allow_non_preferred_apps>", ["two"]),
+    ],
+)
+def test_selected_apps_are_given(prefs: str, given: list[str]) -> None:
+    one, two = an_app("one"), an_app("two")
+    workunits(one, 1)
+    if "allow" in prefs or not prefs or "{one}" in prefs:
+        workunits(two, 1)
+        Result.objects.filter(app=two).update(priority=0)
+    else:
+        workunits(two, 1)
+    client = attached()
+    prefer("ada@example.org", prefs.format(one=one.pk, two=two.pk))
+    if not prefs:
+        App.objects.filter(pk=two.pk).update(weight=0)
+    names = client.ask_for_work()
+    assert [name.split("_")[0] for name in names] == given
+
+
+def test_who_selected_other_apps_only_is_told_so() -> None:
+    workunits(an_app("one"), 1)
+    client = attached()
+    prefer("ada@example.org", "<app_id>999</app_id>")
+    reply = client.ask(cpu_req_secs=1)
+    assert reply.results == ()
+    assert any("applications you have selected" in text for text in texts(reply))
+
+
+def test_a_beta_app_is_for_volunteers_who_test() -> None:
+    workunits(an_app(beta=True), 1)
+    client = attached()
+    assert client.ask_for_work() == []
+    prefer("ada@example.org", "<allow_beta_work>1</allow_beta_work>")
+    assert len(client.ask_for_work()) == 1
+
+
+def test_a_volunteers_own_limit_of_tasks_is_kept() -> None:
+    workunits(an_app(), 9)
+    client = attached()
+    prefer("ada@example.org", "<max_jobs>2</max_jobs>")
+    assert len(client.ask_for_work(seconds=1e9)) == 2
+    assert client.ask_for_work(seconds=1e9) == []
+
+
+def test_a_disliked_keyword_rules_work_out() -> None:
+    workunits(an_app(), 1, keywords="12")
+    client = attached()
+    no = messages.UserKeywords(no=(12,))
+    assert client.ask(cpu_req_secs=1, user_keywords=no).results == ()
+    assert client.ask(cpu_req_secs=1).results
+
+
+# Suitable work first
+
+
+def test_work_whose_files_the_host_has_comes_first() -> None:
+    app = an_app(locality=True)
+    made = workunits(app, 200)
+    staged = storage.stage_bytes(b"a large map")
+    file = FileRow.objects.create(
+        name="map_1",
+        sha256=staged.digest.sha256,
+        md5=staged.digest.md5,
+        nbytes=11,
+        created_at=timezone.now(),
+    )
+    storage.publish(staged, "map_1")
+    WorkunitFile.objects.create(
+        workunit=made[-1], file=file, position=0, open_name="map", sticky=True
+    )
+    client = attached()
+    sticky = (messages.StickyFile(name="map_1", nbytes=11, status=1),)
+    reply = client.ask(cpu_req_secs=1, sticky_files=sticky)
+    assert [result.wu_name for result in reply.results] == [made[-1].name]
+
+
+def test_a_retry_waits_for_reliable_hosts_but_not_for_ever() -> None:
+    app = an_app(reliable_max_turnaround=timedelta(hours=1))
+    workunits(app, 1)
+    Result.objects.update(reliable_until=timezone.now() + timedelta(hours=1))
+    client = attached()
+    assert client.ask_for_work() == []
+    HostAppVersion.objects.update_or_create(
+        host_id=client.hostid,
+        app_version=app.versions.get(),
+        defaults={"consecutive_valid": 20, "turnaround_n": 20, "turnaround_avg": 60},
+    )
+    assert len(client.ask_for_work()) == 1
+    result = Result.objects.get()
+    assert result.report_deadline is not None
+    assert result.sent_at is not None
+    assert result.report_deadline - result.sent_at == timedelta(days=3.5)
+
+
+def test_a_retry_goes_to_anybody_once_it_has_waited_long_enough() -> None:
+    workunits(an_app(reliable_max_turnaround=timedelta(hours=1)), 1)
+    Result.objects.update(reliable_until=timezone.now() - timedelta(seconds=1))
+    assert len(attached().ask_for_work()) == 1
+
+
+# What is kept of refusals
+
+
+def test_refusals_are_kept_by_host_and_counted_once() -> None:
+    workunits(an_app(), 2, rsc_memory_bound=16e9)
+    client = attached()
+    for _ in range(3):
+        client.ask(cpu_req_secs=1)
+    assert Refusal.objects.count() == 2
+    (first, *_rest) = Host.objects.get().last_decisions
+    assert first["refused"] == {"memory": 2}
+    assert first["given"] == 0
+    assert "MB RAM but only" in first["sentences"]["memory"]
+
+
+def test_the_last_decisions_are_kept_newest_first() -> None:
+    workunits(an_app(), 3)
+    client = attached()
+    for _ in range(7):
+        client.ask_for_work()
+    decisions = Host.objects.get().last_decisions
+    assert len(decisions) == 5
+    assert [one["given"] for one in decisions] == [0, 0, 0, 0, 1]
+
+
+def test_an_app_without_a_version_for_the_computer_leaves_a_refusal() -> None:
+    workunits(an_app(), 1)
+    client = a_client(platform="windows_x86_64")
+    client.ask()
+    client.ask(cpu_req_secs=1)
+    (refusal,) = Refusal.objects.all()
+    assert refusal.reason == "no_version"
+
+
+def test_the_daily_quota_is_on_by_default() -> None:
+    assert settings.PROJECT.daily_quota == 500
