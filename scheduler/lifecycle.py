@@ -223,6 +223,7 @@ class Because(IntEnum):
     REVALIDATION = 35
     BROADCAST = 36
     NO_AGREEMENT = 37
+    GIVEN_UP = 38
 
     @property
     def label(self) -> str:
@@ -242,6 +243,7 @@ _REASONS = {
     Because.REVALIDATION: "to be validated anew, as staff asked",
     Because.BROADCAST: "broadcast to every host",
     Because.NO_AGREEMENT: "answers came, but no two agreed",
+    Because.GIVEN_UP: "never taken by the science, and given up by staff",
 }
 
 #: The state before the first one: the source of a row's birth.
@@ -363,6 +365,7 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.WORKUNIT_FAILED, _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.INIT,  B.REVALIDATION,    _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.DONE,  B.ASSIMILATED,     Actor.ASSIMILATOR),
+    (Axis.ASSIMILATION, A.READY, A.DONE,  B.GIVEN_UP,        Actor.STAFF),
     # Its input files.
     (Axis.WORKUNIT_FILES, F.INIT,  F.READY, B.NO_LONGER_NEEDED, _TRANSITIONER),
     (Axis.WORKUNIT_FILES, F.READY, F.DONE,  B.DELETED,          Actor.FILE_DELETER),

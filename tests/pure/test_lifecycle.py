@@ -82,11 +82,23 @@ def test_no_move_has_two_owners():
         (Axis.RESULT_FILES, FileDeleteState.DONE, Actor.FILE_DELETER),
         (Axis.WORKUNIT, lifecycle.WorkunitState.CANONICAL, Actor.VALIDATOR),
         (Axis.WORKUNIT, lifecycle.WorkunitState.FAILED, Actor.TRANSITIONER),
-        (Axis.ASSIMILATION, lifecycle.AssimilateState.DONE, Actor.ASSIMILATOR),
     ],
 )
 def test_a_state_is_reached_by_one_actor_only(axis, target, by):
     assert {move.by for move in MOVES if move.axis is axis and move.target == target} == {by}
+
+
+def test_the_science_takes_a_workunit_or_staff_gives_it_up():
+    done = lifecycle.AssimilateState.DONE
+    ways = {
+        (move.by, move.because)
+        for move in MOVES
+        if move.axis is Axis.ASSIMILATION and move.target == done
+    }
+    assert ways == {
+        (Actor.ASSIMILATOR, lifecycle.Because.ASSIMILATED),
+        (Actor.STAFF, lifecycle.Because.GIVEN_UP),
+    }
 
 
 def test_the_codes_are_boincs():

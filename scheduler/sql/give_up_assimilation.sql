@@ -1,0 +1,31 @@
+-- Settle workunits that no science ever took, as staff decided, and wake the transitioner.
+WITH settled AS (
+    UPDATE workunit AS w
+    SET
+        assimilate_state = %(target)s::smallint,
+        finished_at = %(now)s::timestamptz,
+        lease_until = NULL,
+        -- Whoever is handing it over at this moment settles nothing any more.
+        lease_token = w.lease_token + 1,
+        transition_at = %(now)s::timestamptz
+    WHERE
+        w.id = any(%(workunit_ids)s::bigint[])
+        AND w.assimilate_state = any(%(sources)s::smallint[])
+    RETURNING w.id
+),
+
+written AS (
+    INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        id,
+        %(axis)s::smallint,
+        %(source)s::smallint,
+        %(target)s::smallint,
+        %(because)s::smallint,
+        %(by)s::smallint
+    FROM settled
+    WHERE %(ledger)s::boolean
+)
+
+SELECT id FROM settled
