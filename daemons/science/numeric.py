@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from daemons.science.interfaces import BadOutput
 from daemons.science.checking import checked, flag, number, one_of, texts
+from daemons.science.interfaces import BadOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,14 +44,14 @@ class Tolerance:
         """Whether two numbers agree; an infinity agrees with itself only."""
         if one == other:
             return True
-        if math.isnan(one) or math.isnan(other):
-            return self.nan_is_nan and math.isnan(one) and math.isnan(other)
-        if math.isinf(one) or math.isinf(other):
-            return False
         try:
+            if math.isnan(one) or math.isnan(other):
+                return self.nan_is_nan and math.isnan(one) and math.isnan(other)
+            if math.isinf(one) or math.isinf(other):
+                return False
             # Whole numbers stay whole: a float would lose what lies beyond 2**53.
             return abs(one - other) <= max(self.absolute, self.relative * max(abs(one), abs(other)))
-        except OverflowError:
+        except OverflowError:  # a whole number larger than any float
             return False
 
 
@@ -210,7 +210,10 @@ def _take_numbers(line: str, tolerance: Tolerance, evidence: Evidence) -> str:
     """The line with a mark for each number, which the evidence takes."""
 
     def taken(match: re.Match[str]) -> str:
-        evidence.add(_number(match[0]), tolerance)
+        number = _number(match[0])
+        if isinstance(number, str):
+            return number
+        evidence.add(number, tolerance)
         return "\N{NUMERO SIGN}"
 
     return " ".join(_SPELLED.sub(taken, line).split())
@@ -250,16 +253,17 @@ def _of_column(rules: Rules, names: Sequence[str], place: int) -> Tolerance:
 def _cell(text: str, tolerance: Tolerance, evidence: Evidence, *, is_name: bool) -> str | None:
     """None for a number, which the evidence takes."""
     clean = text.strip()
-    if is_name or not _SPELLED.fullmatch(clean):
-        return clean
-    evidence.add(_number(clean), tolerance)
+    number = clean if is_name or not _SPELLED.fullmatch(clean) else _number(clean)
+    if isinstance(number, str):
+        return number
+    evidence.add(number, tolerance)
     return None
 
 
 def _read_json(text: str, rules: Rules, evidence: Evidence) -> None:
     """Objects in any order of keys; a value is known by its path: ``energies.0.total``."""
     try:
-        _take_json(json.loads(text), "", rules, evidence)
+        _take_json(json.loads(text, parse_float=_number), "", rules, evidence)
     except (ValueError, RecursionError) as error:
         raise BadOutput(f"It is no JSON: {error}.") from error
 
@@ -285,11 +289,13 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
-def _number(spelled: str) -> Number:
+def _number(spelled: str) -> Number | str:
+    """A number; itself if it is too large for one, for infinities would all be equal."""
     try:
         return int(spelled)
     except ValueError:
-        return float(spelled.lower().replace("d", "e"))
+        number = float(spelled.lower().replace("d", "e"))
+        return spelled if math.isinf(number) and any(map(str.isdigit, spelled)) else number
 
 
 _READERS = {"text": _read_text, "csv": _read_csv, "json": _read_json}

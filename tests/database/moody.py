@@ -12,7 +12,7 @@ from daemons.science.interfaces import BadOutput, TransientScienceError
 class Moody:
     """Outputs agree when their first letters do."""
 
-    def prepare(self, outputs, options):
+    def prepare(self, outputs, _options):
         if any(output.is_missed for output in outputs):
             return None
         text = Path(outputs[0].path).read_text()
@@ -44,5 +44,5 @@ class Moody:
 class Shapeless:
     """Has no `agree`."""
 
-    def prepare(self, outputs, options):
+    def prepare(self, _outputs, _options):
         return ()

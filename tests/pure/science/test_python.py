@@ -1,0 +1,208 @@
+"""Finding validators by name, those of scientists included, and comparing with them."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from daemons.science import bitwise, numeric, validators
+from daemons.science.comparison import Answer, CanonicalUnreadable, Question, compare
+from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
+from daemons.science.script import Script
+from daemons.science.validators import UnknownValidator, check, find
+
+MODULE = """
+from daemons.science.interfaces import BadOptions, BadOutput
+from pathlib import Path
+
+class Lengths:
+    tidied = []
+    asked = []
+
+    def check_options(self, options):
+        if options.get("slack", 0) < 0:
+            raise BadOptions("Slack is negative. Hint: give a number from 0.")
+
+    def prepare(self, outputs, options):
+        if options.get("directly"):
+            return open(options["directly"]).read()
+        text = Path(outputs[0].path).read_text()
+        if text == "bad":
+            raise BadOutput("It is bad.")
+        return (len(text), options.get("slack", 0))
+
+    def agree(self, one, other):
+        self.asked.append((one[0], other[0]))
+        if one[0] == 99:
+            raise RuntimeError("99")
+        return abs(one[0] - other[0]) <= one[1]
+
+    def tidy(self, evidence):
+        self.tidied.append(evidence[0])
+
+    def runtime_outlier(self, evidence):
+        return evidence[0] > 90
+
+class Half:
+    def prepare(self, outputs, options):
+        return None
+"""
+NAME = "python:lengths_of_texts.Lengths"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "lengths_of_texts.py").write_text(MODULE)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "lengths_of_texts", raising=False)
+    yield str(tmp_path)
+    sys.modules.pop("lengths_of_texts", None)
+
+
+@pytest.fixture
+def ask(folder, tmp_path):
+    """Compare texts, the first being number 1, by the class above."""
+    (tmp_path / "upload" / "f0").mkdir(parents=True)
+
+    def asked(*texts, options=None, **fields):
+        results = {}
+        for number, text in enumerate(texts, 1):
+            path = tmp_path / "upload" / "f0" / str(number)
+            if text is not None:
+                path.write_text(text)
+            results[number] = [Brought(0, "out", path=str(path), sha256="-")]
+        question = Question(NAME, options or {}, folder, results, **fields)
+        return compare(question), sys.modules["lengths_of_texts"].Lengths
+
+    return asked
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("bitwise", bitwise), ("numeric", numeric), ("script:/x/y", Script("/x/y"))]
+)
+def test_a_name_finds_its_validator(name, found):
+    assert find(name, {}, folder="/science") == found
+
+
+def test_a_program_without_a_path_lies_in_the_folder_of_science():
+    assert find("script:judge", {}, folder="/science") == Script("/science/judge")
+
+
+def test_a_class_may_lie_in_the_folder_of_science(folder):
+    assert type(find(NAME, {}, folder=folder)).__name__ == "Lengths"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("bitwize", "did you mean 'bitwise'"),
+        ("whatever", "name one of bitwise, trivial, numeric, script:PROGRAM"),
+        ("script:", "no validator 'script:'"),
+        ("python:", "no validator 'python:'"),
+        ("python:Class", "no validator"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_without_running_anything(name, sentence):
+    with pytest.raises(UnknownValidator, match=sentence):
+        check(name, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("python:no.such.Class", "cannot be loaded: No module named 'no'"),
+        ("python:lengths_of_texts.Widths", "has no attribute 'Widths'"),
+        ("python:lengths_of_texts.Half", "has no function 'agree'"),
+    ],
+)
+def test_a_class_that_cannot_be_loaded_says_why(folder, name, sentence):
+    check(name, {})
+    with pytest.raises(UnknownValidator, match=sentence):
+        find(name, {}, folder=folder)
+
+
+def test_options_are_the_classs_own_business(folder):
+    find(NAME, {"whatever": 1}, folder=folder)
+    with pytest.raises(BadOptions, match="Slack is negative"):
+        find(NAME, {"slack": -1}, folder=folder)
+    with pytest.raises(BadOptions, match="did you mean 'absolute'"):
+        check("numeric", {"absolut": 1})
+
+
+def test_those_that_judge_at_once_open_no_file():
+    assert set(validators.AT_ONCE) == {"bitwise", "trivial"}
+
+
+# Comparing
+
+
+def test_each_two_are_asked_about_once(ask):
+    answer, lengths = ask("a", "bb", "c", "bad")
+    assert answer == Answer(bad={4: "It is bad."}, agreeing=frozenset({(1, 3)}))
+    assert lengths.asked == [(1, 2), (1, 1), (2, 1)]
+    assert answer.agree(3, 1)
+    assert answer.agree(2, 2)
+    assert not answer.agree(1, 2)
+
+
+def test_with_a_canonical_result_the_others_are_compared_with_it_alone(ask):
+    answer, lengths = ask("aa", "bb", "c", canonical=2)
+    assert answer.agreeing == frozenset({(1, 2)})
+    assert len(lengths.asked) == 2
+
+
+def test_too_few_for_a_quorum_are_read_and_not_compared(ask):
+    answer, lengths = ask("a", "bad", at_least=2)
+    assert answer.bad == {2: "It is bad."}
+    assert lengths.asked == []
+
+
+def test_evidence_is_tidied_up_also_after_a_failure(ask):
+    assert ask("a", "bad", "ccc")[1].tidied == [3, 1]
+    with pytest.raises(RuntimeError, match="99"):
+        ask("x" * 99, "b")
+    assert sys.modules["lengths_of_texts"].Lengths.tidied[-2:] == [1, 99]
+
+
+def test_options_reach_the_class(ask):
+    assert ask("a", "bb", options={"slack": 1})[0].agreeing == frozenset({(1, 2)})
+
+
+def test_outliers_are_named(ask):
+    assert ask("a" * 95, "b")[0].outliers == frozenset({1})
+
+
+def test_an_output_that_is_gone_is_bad_and_a_canonical_one_a_failure(ask):
+    assert ask("a", None)[0].bad == {2: "Output 0 is no longer on disk."}
+    with pytest.raises(CanonicalUnreadable, match="no longer on disk"):
+        ask("a", None, canonical=2)
+
+
+def test_a_folder_that_is_away_may_come_back(folder):
+    away = [Brought(0, "out", path="/nowhere/at/all/file", sha256="-")]
+    with pytest.raises(TransientScienceError, match="is away: /nowhere/at"):
+        compare(Question("numeric", {}, folder, {1: away}))
+
+
+def test_an_output_that_is_there_and_cannot_be_read_may_heal(ask, tmp_path):
+    path = tmp_path / "upload" / "f0" / "1"
+    path.mkdir(parents=True)
+    question = [Brought(0, "out", path=str(path), sha256="-")]
+    with pytest.raises(TransientScienceError, match="cannot be read now"):
+        compare(Question("numeric", {}, "", {1: question}))
+
+
+def test_a_file_of_the_sciences_own_that_is_missing_is_a_failure(ask, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ask("a", options={"directly": str(tmp_path / "nowhere")})
+
+
+def test_a_validator_that_can_judge_nothing_says_so():
+    answer = compare(Question("python:no.such.Class", {}, "/science", {}))
+    assert "is it on PYTHONPATH, or in /science?" in answer.unusable
+    assert "'absolute'" in compare(Question("numeric", {"absolut": 1}, "", {})).unusable

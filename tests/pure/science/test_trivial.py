@@ -1,0 +1,45 @@
+"""The validators that ask for nothing but files: bitwise and trivial."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemons.science import bitwise, trivial
+from daemons.science.interfaces import BadOptions, Brought
+
+CAME, OTHER = Brought(0, "out", sha256="a" * 64), Brought(0, "out", sha256="b" * 64)
+MISSED = Brought(0, "out")
+LEFT_OUT = Brought(0, "out", optional=True)
+LOG, OTHER_LOG = (Brought(1, "log", sha256=one * 64, no_validate=True) for one in "cd")
+
+
+@pytest.mark.parametrize("validator", [bitwise, trivial])
+def test_a_required_output_that_is_missing_leaves_no_evidence(validator):
+    assert validator.prepare([LOG, MISSED], {}) is None
+
+
+@pytest.mark.parametrize("validator", [bitwise, trivial])
+def test_an_optional_output_may_be_left_out(validator):
+    assert validator.prepare([LEFT_OUT], {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [
+        ([CAME], [CAME], True),
+        ([CAME], [OTHER], False),
+        ([CAME], [LEFT_OUT], False),
+        ([LEFT_OUT], [LEFT_OUT], True),
+        ([CAME, LOG], [CAME, OTHER_LOG], True),
+    ],
+)
+def test_bitwise_compares_every_byte_of_what_is_validated(one, other, agree):
+    assert bitwise.agree(bitwise.prepare(one, {}), bitwise.prepare(other, {})) is agree
+    assert trivial.agree(trivial.prepare(one, {}), trivial.prepare(other, {}))
+
+
+@pytest.mark.parametrize("validator", [bitwise, trivial])
+def test_neither_takes_options(validator):
+    validator.check_options({})
+    with pytest.raises(BadOptions, match="no option 'absolute'"):
+        validator.check_options({"absolute": 0.1})
