@@ -18,6 +18,7 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
+from scheduler.operations import batches
 from scheduler.policy.credit import HALF_LIFE_SECONDS
 from scheduler.policy.credit_adaptive import VersionAverage, version_scales
 from scheduler.policy.size_classes import boundaries
@@ -25,6 +26,7 @@ from scheduler.policy.size_classes import boundaries
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
+MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 #: When a chore that failed is tried again.
@@ -157,6 +159,19 @@ def take_census(_now: datetime, _limit: int) -> int:
     return changed
 
 
+# Batches
+
+
+def expire_batches(now: datetime, _limit: int) -> int:
+    """Give up batches whose time is over."""
+    return batches.expire(now=now)
+
+
+def complete_batches(_now: datetime, _limit: int) -> int:
+    """Complete batches whose workunits are all finished."""
+    return batches.complete()
+
+
 # Leftovers
 
 
@@ -169,6 +184,8 @@ CHORES: tuple[Chore, ...] = (
     Chore("fade accounts", DAY, "averages faded", partial(_fade, "fade_accounts")),
     Chore("fade accounts by app", DAY, "averages faded", partial(_fade, "fade_account_apps")),
     Chore("fade teams", DAY, "averages faded", partial(_fade, "fade_teams")),
+    Chore("expire batches", MINUTE, "batches expired", expire_batches),
+    Chore("complete batches", MINUTE, "batches completed", complete_batches),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
     Chore(

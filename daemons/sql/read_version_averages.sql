@@ -2,7 +2,7 @@
 SELECT
     version.app_id,
     version.id,
-    coalesce(plan.spec ? 'gpu', FALSE) AS on_gpu,
+    coalesce(plan.spec ->> 'gpu_type', '') <> '' AS on_gpu,
     version.pfc_n AS samples,
     version.pfc_avg AS average
 FROM app_version AS version

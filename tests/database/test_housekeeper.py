@@ -12,6 +12,7 @@ from daemons import housekeeper
 from scheduler import sql
 from scheduler.models import (
     AccountAppCredit,
+    Batch,
     Heartbeat,
     HostAppVersion,
     PlanClass,
@@ -143,7 +144,7 @@ def test_rows_are_taken_in_batches_of_the_limit(monkeypatch):
 
 
 def test_versions_are_scaled_to_the_cheapest_device_and_the_app_knows_its_cost():
-    PlanClass.objects.create(name="cuda", spec={"gpu": {"kind": "nvidia"}}, created_at=NOON)
+    PlanClass.objects.create(name="cuda", spec={"gpu_type": "nvidia", "ngpus": 1}, created_at=NOON)
     PlanClass.objects.create(name="mt", spec={"threads": 4}, created_at=NOON)
     app, other = rows.an_app(), rows.an_app()
     plain = rows.an_app_version(app, pfc_n=200, pfc_avg=2.0, plan_class="mt")
@@ -178,6 +179,25 @@ def test_with_too_few_hosts_the_sizes_stay_as_they_were():
     app = rows.an_app(n_size_classes=3, size_bounds=[1e9, 2e9])
     assert not a_pass(housekeeper).changed
     assert fresh(app).size_bounds == [1e9, 2e9]
+
+
+# Batches
+
+
+def test_batches_whose_time_is_over_are_given_up_and_finished_ones_completed():
+    account = rows.an_account()
+    late, done = (
+        Batch.objects.create(
+            name=name, submitter=account, app=rows.an_app(), state=1, created_at=LONG_AGO, **fields
+        )
+        for name, fields in (("late", {"expire_at": NOON - DAY}), ("done", {}))
+    )
+    workunit = rows.a_workunit(batch=late)
+    over = rows.a_workunit(batch=done)
+    rows.settled(over, rows.a_result(over, "valid", host=rows.a_host()), assimilate_state=2)
+    assert a_pass(housekeeper).done == {"batches expired": 1, "batches completed": 1}
+    assert fresh(workunit).cancel_requested_at == NOON
+    assert (fresh(late).state, fresh(done).state) == (Batch.State.ABORTED, Batch.State.COMPLETE)
 
 
 # Leftovers
