@@ -13,7 +13,8 @@ from django.core.wsgi import get_wsgi_application
 
 django_app = get_wsgi_application()
 
-from scheduler.rpc.files import download_app, upload_app  # noqa: E402 - needs the settings read
+from project import heartbeat  # noqa: E402 - needs the settings read
+from scheduler.rpc.files import download_app, upload_app  # noqa: E402 - the same
 from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ SHORT_WAYS = (
     ("/upload/", upload_app),
     ("/download/", download_app),
 )
+
+# Only a web server imports this file: commands and daemons have other ways of being seen.
+heartbeat.start()
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

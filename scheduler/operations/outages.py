@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
 
 from scheduler import sql
-from scheduler.models import Outage
+from scheduler.lifecycle import ServerState
+from scheduler.models import Outage, Result
 from scheduler.policy.outages import Span, moved, uncovered
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,13 @@ def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
     if ended_at > now:
         msg = f"The outage ends at {ended_at}, which is to come. Hint: add it once it is over."
         raise BadOutage(msg)
+
+
+def concerned(began_at: datetime, ended_at: datetime) -> int:
+    """How many results in progress have a deadline that such an outage would move."""
+    return Result.objects.filter(
+        server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
+    ).count()
 
 
 def remove(outage_id: int) -> Outage:
@@ -145,8 +153,3 @@ def _move(
             },
         )
     return len(changed)
-
-
-def length_of(outage: Outage) -> timedelta:
-    """How long an outage lasted."""
-    return outage.ended_at - outage.began_at

@@ -1,0 +1,112 @@
+"""Shows outages, records what the server could not notice itself, or forgets one."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation, moment, plural
+from scheduler.models import Outage
+from scheduler.operations import outages as operations
+from scheduler.queries import outages
+
+_ACTIONS = ("list", "add", "remove")
+
+
+class Command(Conversation):
+    """``outage list | add FROM TO [--reason WHY] | remove ID``."""
+
+    help = (
+        "Deadlines move by the time in which volunteers could not reach the server. It notices by "
+        "itself when the web server or the database is away; tell it of what it cannot notice, "
+        "such as a router. list; add FROM TO; remove ID."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (operations.BadOutage,)
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask what to do, and with what."""
+        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        parser.add_argument(
+            "words", metavar="FROM TO | ID", nargs="*", help="moments (UTC), or a number of `list`"
+        )
+        parser.add_argument("--reason", default="", help="add: kept with it")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Do the one thing that is asked for."""
+        action, words = options["action"], options["words"]
+        if len(words) != {"list": 0, "add": 2, "remove": 1}[action]:
+            hint = {"list": "", "add": " FROM TO", "remove": " ID"}[action]
+            raise CommandError(f"Hint: write `outage {action}{hint}`.", returncode=2)
+        if action == "list":
+            return _list()
+        if action == "add":
+            began_at, ended_at = (_moment(word) for word in words)
+            return _add(began_at, ended_at, options["reason"], dry_run=options["dry_run"])
+        return _remove(words[0], dry_run=options["dry_run"])
+
+
+def _list() -> Answer:
+    found = [_facts(outage) for outage in outages.recent()]
+    lines = [
+        f"{one['id']}: {one['from']} to {one['to']}, {one['state']}"
+        + (f" ({one['reason']})" if one["reason"] else "")
+        for one in found
+    ]
+    return Answer("\n".join(lines) or "There were no outages.", {"outages": found})
+
+
+def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) -> Answer:
+    now = timezone.now()
+    operations.check(began_at, ended_at, now=now)
+    concerned = operations.concerned(began_at, ended_at)
+    results = plural(concerned, "result") + " in progress"
+    facts = {"from": began_at, "to": ended_at, "results": concerned, "dry_run": dry_run}
+    if dry_run:
+        return Answer(
+            f"Would move the deadlines of {results} by up to {ended_at - began_at}.", facts
+        )
+    outage = operations.add(began_at, ended_at, reason=reason, now=now)
+    return Answer(
+        f"Recorded outage {outage.pk}: the timeout checker moves the deadlines of {results}.",
+        {**facts, "id": outage.pk},
+    )
+
+
+def _remove(word: str, *, dry_run: bool) -> Answer:
+    if not word.isdecimal():
+        msg = f"{word!r} is no number. Hint: `outage list` has them."
+        raise CommandError(msg, returncode=2)
+    found = outages.find(int(word)) if dry_run else operations.remove(int(word))
+    if found is None:
+        msg = f"There is no outage {word}. Hint: see `manage.py outage list`."
+        raise operations.BadOutage(msg)
+    verb = "Would forget" if dry_run else "Forgot"
+    was_applied = found.applied_at is not None or found.applied_up_to > 0
+    rest = "; deadlines that it has moved stay moved" if was_applied else ""
+    return Answer(
+        f"{verb} outage {word}{rest}.",
+        {"id": int(word), "had_moved_deadlines": was_applied, "dry_run": dry_run},
+    )
+
+
+def _facts(outage: Outage) -> dict[str, Any]:
+    return {
+        "id": outage.pk,
+        "from": f"{outage.began_at:%Y-%m-%d %H:%M:%S}",
+        "to": f"{outage.ended_at:%Y-%m-%d %H:%M:%S}",
+        "reason": outage.reason,
+        "state": "deadlines moved" if outage.applied_at else "deadlines are still to be moved",
+    }
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return moment(text)
+    except ArgumentTypeError as error:
+        raise CommandError(str(error), returncode=2) from error

@@ -1,0 +1,224 @@
+"""Outages are noticed once, recorded by people, and move deadlines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from project import heartbeat
+from scheduler.models import Heartbeat, Outage
+from scheduler.operations import outages
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import statements_of
+
+pytestmark = pytest.mark.django_db
+
+
+def spans():
+    return list(Outage.objects.order_by("began_at").values_list("began_at", "ended_at"))
+
+
+# Signs of life
+
+
+def test_the_first_sign_of_life_ends_no_silence():
+    assert outages.beat(now=NOON) is None
+    assert Heartbeat.objects.get().seen_at == NOON
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(10, []), (11, [(0, 11)])])
+def test_a_silence_that_was_too_long_is_recorded_as_an_outage(minutes, expected):
+    outages.beat(now=NOON)
+    outages.beat(now=NOON + timedelta(minutes=minutes))
+    assert spans() == [(rows.hours(a / 60), rows.hours(b / 60)) for a, b in expected]
+
+
+def test_a_clock_that_is_behind_takes_no_sign_back():
+    outages.beat(now=NOON)
+    outages.beat(now=rows.hours(-1))
+    assert Heartbeat.objects.get().seen_at == NOON
+    assert spans() == []
+
+
+def test_a_sign_of_life_costs_one_statement():
+    outages.beat(now=NOON)
+    assert statements_of(lambda: outages.beat(now=rows.hours(5))) == 1
+    assert len(spans()) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_several_processes_that_come_back_at_once_one_records_the_outage():
+    outages.beat(now=NOON)
+    ready = threading.Barrier(4)
+
+    def come_back():
+        connection.ensure_connection()
+        ready.wait()
+        outages.beat(now=rows.hours(1))
+        connection.close()
+
+    threads = [threading.Thread(target=come_back) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert spans() == [(NOON, rows.hours(1))]
+
+
+def test_a_web_process_beats_and_says_once_that_it_cannot(monkeypatch, caplog):
+    beats = []
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(outages, "beat", lambda *, now: beats.append(now))
+    assert heartbeat.beat_once()
+    assert len(beats) == 1
+
+    def fail(*, now):
+        raise OSError(f"the database is away at {now}")
+
+    monkeypatch.setattr(outages, "beat", fail)
+    assert not heartbeat.beat_once()
+    assert not heartbeat.beat_once(say=False)
+    assert caplog.messages == ["no heartbeat"]
+
+
+def test_the_thread_beats_until_it_is_stopped(monkeypatch):
+    beaten = threading.Semaphore(0)
+    monkeypatch.setattr(heartbeat, "beat_once", lambda *, say: beaten.release() or say)
+    stop = heartbeat.start(every=0.001)
+    assert all(beaten.acquire(timeout=10) for _ in range(3))
+    stop.set()
+
+
+# Moving deadlines
+
+
+def an_outage(began, ended, **fields):
+    return Outage.objects.create(began_at=rows.hours(began), ended_at=rows.hours(ended), **fields)
+
+
+def apply_all(limit=1000):
+    total = 0
+    while not (step := outages.apply_next(now=NOON, limit=limit)).done:
+        total += step.results
+    return total
+
+
+def deadlines(result):
+    result.refresh_from_db()
+    return result.report_deadline, result.credit_deadline
+
+
+def test_both_deadlines_of_a_result_in_progress_move():
+    result = rows.a_result(rows.a_workunit(), "sent")
+    outage = an_outage(-1, 0)
+    assert apply_all() == 1
+    assert deadlines(result) == (rows.hours(25), rows.hours(49))
+    outage.refresh_from_db()
+    assert outage.applied_at == NOON
+    assert apply_all() == 0
+    assert deadlines(result) == (rows.hours(25), rows.hours(49))
+
+
+def test_what_was_given_up_and_is_still_taken_for_credit_moves_too():
+    workunit = rows.a_workunit()
+    late = rows.a_result(workunit, "noreply", report_deadline=rows.hours(-1.5))
+    over = rows.a_result(workunit, "success")
+    an_outage(-1, 0)
+    assert apply_all() == 1
+    assert deadlines(late) == (rows.hours(-1.5), rows.hours(49))
+    assert deadlines(over) == (rows.hours(24), rows.hours(48))
+
+
+def test_what_was_sent_after_the_outage_or_due_before_it_stays():
+    workunit = rows.a_workunit()
+    rows.a_result(workunit, "sent", sent_at=rows.hours(-0.5))
+    rows.a_result(
+        workunit, "sent", report_deadline=rows.hours(-1.8), credit_deadline=rows.hours(-1.7)
+    )
+    an_outage(-1.5, -0.5)
+    assert apply_all() == 0
+
+
+def test_outages_that_overlap_move_a_deadline_once():
+    result = rows.a_result(rows.a_workunit(), "sent", sent_at=rows.hours(-10))
+    an_outage(-5, -2)
+    an_outage(-4, -1)
+    apply_all()
+    assert deadlines(result)[0] == rows.hours(28)
+
+
+def test_it_goes_on_in_batches_where_it_left_off():
+    results = [rows.a_result(rows.a_workunit(), "sent") for _ in range(5)]
+    outage = an_outage(-1, 0)
+    step = outages.apply_next(now=NOON, limit=2)
+    outage.refresh_from_db()
+    assert (step.results, step.done, outage.applied_at) == (2, False, None)
+    assert outage.applied_up_to == results[1].pk
+    assert apply_all(limit=2) == 3
+    assert {deadlines(result)[0] for result in results} == {rows.hours(25)}
+
+
+@pytest.mark.parametrize("count", [1, 200])
+def test_a_step_costs_the_same_statements_for_any_number_of_results(count):
+    host = rows.a_host()
+    for _ in range(count):
+        rows.a_result(rows.a_workunit(), "sent", host=host)
+    an_outage(-1, 0)
+    assert statements_of(lambda: outages.apply_next(now=NOON, limit=1000)) == 8
+
+
+# The command
+
+
+def said(*words):
+    page = StringIO()
+    call_command("outage", *words, stdout=page)
+    return page.getvalue().strip()
+
+
+def test_people_record_look_at_and_forget_outages():
+    rows.a_result(rows.a_workunit(), "sent", sent_at=rows.hours(-10), report_deadline=rows.hours(5))
+    words = ("add", "2026-01-01T08:00", "2026-01-01T10:00", "--reason", "the router")
+    assert said("list") == "There were no outages."
+    assert said(*words, "--dry-run") == (
+        "Would move the deadlines of 1 result in progress by up to 2:00:00."
+    )
+    assert spans() == []
+    said(*words)
+    assert spans() == [(rows.hours(-4), rows.hours(-2))]
+    number = Outage.objects.get().pk
+    assert said("list") == (
+        f"{number}: 2026-01-01 08:00:00 to 2026-01-01 10:00:00, "
+        "deadlines are still to be moved (the router)"
+    )
+    assert json.loads(said("list", "--json"))["outages"][0]["id"] == number
+    assert said("remove", str(number), "--dry-run") == f"Would forget outage {number}."
+    apply_all()
+    assert said("remove", str(number)) == (
+        f"Forgot outage {number}; deadlines that it has moved stay moved."
+    )
+    assert spans() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("add", "2026-01-01T10:00", "2026-01-01T08:00"), "before it began"),
+        (("add", "2026-01-01", "2999-01-01"), "which is to come"),
+        (("add", "yesterday", "2026-01-01"), "no moment"),
+        (("add", "2026-01-01"), "outage add FROM TO"),
+        (("remove", "7"), "no outage 7"),
+        (("remove", "x"), "no number"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_hint(words, sentence):
+    with pytest.raises(CommandError, match=sentence) as refused:
+        said(*words)
+    assert "Hint" in str(refused.value)
