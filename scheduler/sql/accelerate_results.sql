@@ -1,4 +1,4 @@
--- Raises, or lowers again, the priority of results that were not sent yet; their workunits are locked.
+-- Raises, or lowers again, the priority of results that were not sent; their workunits are locked.
 -- Raised ones go first to quick and reliable hosts, where the app says which hosts are.
 WITH unsent AS (
     SELECT

@@ -1,0 +1,62 @@
+"""Sweep out zombie hosts, dead keys and sessions, and empty accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.operations import hygiene
+
+
+class Command(Conversation):
+    """``hygiene [--dry-run] [--hosts-after 180d] [--keys-after 180d] [--accounts-after 365d]``."""
+
+    help = (
+        "Delete hosts without work or credit that were silent for long, keys revoked long ago, "
+        "expired sessions, and accounts that never did anything."
+    )
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask how old is old."""
+        rules = hygiene.Rules()
+        for name, default, what in (
+            ("--hosts-after", rules.zombie_after, "silence of a host"),
+            ("--keys-after", rules.key_after, "since a key was revoked"),
+            ("--accounts-after", rules.account_after, "age of an account"),
+        ):
+            parser.add_argument(
+                name,
+                type=duration,
+                default=default,
+                metavar="TIME",
+                help=f"{what} (default: {default.days}d)",
+            )
+        parser.add_argument("--dry-run", action="store_true", help="only count")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Count, or sweep."""
+        rules = hygiene.Rules(
+            zombie_after=options["hosts_after"],
+            key_after=options["keys_after"],
+            account_after=options["accounts_after"],
+        )
+        act = hygiene.preview if options["dry_run"] else hygiene.sweep
+        done = act(rules, now=timezone.now())
+        said = ", ".join(
+            plural(count, noun)
+            for count, noun in (
+                (done.hosts, "zombie host"),
+                (done.accounts, "empty account"),
+                (done.keys, "revoked key"),
+                (done.sessions, "expired session"),
+            )
+        )
+        verb = "Would delete" if options["dry_run"] else "Deleted"
+        more = hygiene.AT_A_TIME in (done.hosts, done.accounts)
+        warnings = ["There may be more: run it again."] if more else []
+        return Answer(f"{verb} {said}.", asdict(done) | {"dry_run": options["dry_run"]}, warnings)
