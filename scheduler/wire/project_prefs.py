@@ -65,7 +65,7 @@ def decode(text: str, venue: str) -> ProjectPreferences:
         )
     except xml.BadXml:
         return ProjectPreferences()
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[str | None]] = defaultdict(list)
     for name, value in _settings(_of_venue(nodes, venue)):
         found[name].append(value)
     return ProjectPreferences(
@@ -97,25 +97,27 @@ def _elements(nodes: Sequence[Node]) -> Iterator[Node]:
             yield from _elements(node[1])
 
 
-def _settings(nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
-    """Every element with a text, whatever it stands in, those of venues left out."""
+def _settings(nodes: Sequence[Node]) -> Iterator[tuple[str, str | None]]:
+    """Every element with a text or nothing (None) in it; those of venues are left out."""
     for name, content, _attributes in nodes:
         if name == "venue":
             continue
         if isinstance(content, list):
             yield from _settings(content)
-        else:  # BOINC takes <x/> for <x>1</x>
-            yield name, "1" if content is None else content.strip()
+        else:
+            yield name, content
 
 
-def _ids(texts: Sequence[str]) -> tuple[int, ...]:
-    numbers = dict.fromkeys(xml.to_int(text) for text in texts[:_MOST_IDS])
+def _ids(texts: Sequence[str | None]) -> tuple[int, ...]:
+    numbers = dict.fromkeys(xml.to_int(text or "") for text in texts[:_MOST_IDS])
     return tuple(number for number in numbers if number > 0)
 
 
-def _is_on(found: Mapping[str, Sequence[str]], name: str) -> bool:
-    return bool(found[name]) and xml.to_int(found[name][0]) != 0
+def _is_on(found: Mapping[str, Sequence[str | None]], name: str) -> bool:
+    """Whether an element is there and not 0; `<x/>` is as good as `<x>1</x>` (BOINC's rule)."""
+    first = found[name][0] if found[name] else "0"
+    return first is None or xml.to_int(first) != 0
 
 
-def _limit(found: Mapping[str, Sequence[str]], name: str) -> int:
-    return max(0, xml.to_int(found[name][0])) if found[name] else 0
+def _limit(found: Mapping[str, Sequence[str | None]], name: str) -> int:
+    return max(0, xml.to_int(found[name][0] or "")) if found[name] else 0

@@ -1,0 +1,80 @@
+"""Each app has its share of what is handed out, however long its queue is (wish W24)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.policy.fair_share import interleave
+from scheduler.policy.trust import draw
+
+CLAIMS = 1000
+WEIGHTS = st.dictionaries(st.integers(1, 9), st.floats(0.01, 100), min_size=1)
+
+
+def shares(
+    weights: dict[int, float], *, per_call: int, lengths: dict[int, int]
+) -> dict[int, float]:
+    """The part of a thousand claims that each app gets, when there is always more work."""
+    lanes = {app: [app] * length for app, length in lengths.items()}
+    claimed: Counter[int] = Counter()
+    call = 0
+    while claimed.total() < CLAIMS:
+        call += 1
+        claimed.update(interleave(lanes, weights, draw("key", call))[:per_call])
+    return {app: claimed[app] / claimed.total() for app in lengths}
+
+
+@pytest.mark.parametrize("per_call", [1, 2, 10, 48])
+@given(weights=WEIGHTS)
+@settings(max_examples=25, deadline=None)
+def test_w24_the_share_over_a_thousand_claims_is_within_five_percent(per_call, weights):
+    total = sum(weights.values())
+    got = shares(weights, per_call=per_call, lengths=dict.fromkeys(weights, per_call))
+    for app, weight in weights.items():
+        assert got[app] == pytest.approx(weight / total, abs=0.05)
+
+
+def test_a_huge_batch_does_not_starve_a_small_one():
+    got = shares({1: 1, 2: 1}, per_call=1, lengths={1: 500, 2: 1})
+    assert got[2] == pytest.approx(0.5, abs=0.05)
+
+
+def test_weights_of_one_to_two_give_one_and_two_thirds():
+    got = shares({1: 1, 2: 2}, per_call=6, lengths={1: 12, 2: 12})
+    assert got == {1: pytest.approx(1 / 3, abs=0.02), 2: pytest.approx(2 / 3, abs=0.02)}
+
+
+@given(WEIGHTS, st.floats(0, 1, exclude_max=True))
+def test_a_few_items_of_one_call_are_spread_too(weights, lot):
+    total = sum(weights.values())
+    lanes = {app: [app] * 200 for app in weights}
+    first = Counter(interleave(lanes, weights, lot)[:200])
+    for app, weight in weights.items():
+        assert first[app] == pytest.approx(200 * weight / total, abs=10)
+
+
+@given(
+    st.dictionaries(st.integers(1, 9), st.lists(st.integers(), max_size=20)),
+    st.dictionaries(st.integers(1, 9), st.floats(-1, 1e300)),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_nobody_is_left_out_and_each_queue_keeps_its_order(lanes, weights, lot):
+    tagged = {app: [(app, *item) for item in enumerate(items)] for app, items in lanes.items()}
+    order = interleave(tagged, weights, lot)
+    for app, items in tagged.items():
+        assert [item for item in order if item[0] == app] == items
+    assert len(order) == sum(len(items) for items in lanes.values())
+
+
+def test_an_app_of_weight_nothing_waits_for_all_others():
+    assert interleave({1: "aaa", 2: "bbb"}, {1: 0, 2: 1}, 0.0) == list("bbbaaa")
+    assert sorted(interleave({1: "a", 2: "b"}, {1: 0, 2: 0}, 0.5)) == ["a", "b"]
+
+
+def test_an_app_without_a_weight_counts_as_one():
+    got = shares({1: 1}, per_call=1, lengths={1: 1, 2: 1})
+    assert got[2] == pytest.approx(0.5, abs=0.05)

@@ -1,0 +1,50 @@
+"""Which size of work suits a host."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.policy.size_classes import boundaries, effective_speed, size_class
+
+SPEEDS = st.floats(min_value=1, max_value=1e15)
+
+
+@pytest.mark.parametrize(
+    ("speed", "bounds", "suits"),
+    [(5, [], 0), (5, [6], 0), (6, [6], 1), (7, [6], 1), (7, [6, 7, 8], 2), (9, [6, 7, 8], 3)],
+)
+def test_a_host_suits_the_class_whose_bounds_it_lies_between(speed, bounds, suits):
+    assert size_class(speed, bounds) == suits
+
+
+def test_a_host_that_is_on_half_the_time_is_half_as_fast():
+    assert effective_speed(4e9, 0.5) == 2e9
+
+
+@pytest.mark.parametrize(
+    ("speeds", "classes", "bounds"),
+    [
+        ([], 3, []),
+        ([1, 2], 3, []),
+        ([1, 2, 3], 1, []),
+        ([3, 1, 2], 3, [2, 3]),
+        ([1, 2, 3, 4], 2, [3]),
+        ([0, -1, math.nan, math.inf, 5, 6], 2, [6]),
+    ],
+)
+def test_the_census_divides_hosts_into_equal_groups(speeds, classes, bounds):
+    assert boundaries(speeds, classes) == bounds
+
+
+@given(st.lists(SPEEDS, min_size=20, max_size=200, unique=True), st.integers(2, 6))
+def test_every_class_suits_as_many_hosts_as_any_other(speeds, classes):
+    bounds = boundaries(speeds, classes)
+    sizes = Counter(size_class(speed, bounds) for speed in speeds)
+    assert bounds == sorted(bounds)
+    assert set(sizes) == set(range(classes))
+    assert max(sizes.values()) - min(sizes.values()) <= 1
