@@ -1,0 +1,156 @@
+"""Tries an app's validator on files: who agrees with whom, and what a quorum would say."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from argparse import ArgumentTypeError
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.table import Table
+
+from daemons.management import trying
+from daemons.management.commands._daemon import seconds
+from daemons.management.parsing import prepare
+from scheduler.models import App
+
+
+class Command(BaseCommand):
+    help = "Try an app's validator on files, exactly as the daemon would run it."
+    requires_system_checks: list[str] = []
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Keep the help short."""
+        epilog = "Exit status: 0 a quorum agrees, 1 it does not, 2 wrong options."
+        return prepare(super().create_parser(prog_name, subcommand, epilog=epilog, **kwargs))
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options."""
+        parser.add_argument("app", metavar="APP", help="the app's name")
+        parser.add_argument(
+            "files", metavar="FILE", nargs="+", type=Path, help="a result's output, or its folder"
+        )
+        parser.add_argument(
+            "--outputs",
+            type=at_least_one,
+            default=1,
+            metavar="N",
+            help="so many files are one result",
+        )
+        parser.add_argument(
+            "--quorum",
+            type=at_least_one,
+            default=2,
+            metavar="N",
+            help="how many must be compared (default 2)",
+        )
+        parser.add_argument("--validator", metavar="NAME", help="instead of the app's own")
+        parser.add_argument("--options", metavar="JSON", help="instead of the app's own")
+        parser.add_argument(
+            "--time-limit", type=seconds, metavar="SECONDS", help="instead of the app's own"
+        )
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Try it, and say what came of it."""
+        try:
+            trial, listed_by = _trial(options)
+            outcome = trying.run(trial)
+        except trying.WrongUse as error:
+            raise CommandError(str(error), returncode=2) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(facts(trial, outcome)))
+        else:
+            self.stdout.write(page(trial, outcome, listed_by))
+        if outcome.canonical is None:
+            sys.exit(1)
+
+
+def at_least_one(text: str) -> int:
+    """Read a whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is no number. Hint: give a whole number from 1.")
+    return int(text)
+
+
+def _trial(options: dict[str, Any]) -> tuple[trying.Trial, str]:
+    app = App.objects.filter(name=options["app"]).first()
+    if app is None:
+        known = ", ".join(App.objects.order_by("name").values_list("name", flat=True)[:20])
+        hint = f"the apps are {known}." if known else "publish one with `manage.py publish_app`."
+        raise trying.WrongUse(f"There is no app {options['app']!r}. Hint: {hint}")
+    results = trying.results_of(options["files"], outputs=options["outputs"])
+    listed_by, listed = trying.listed_outputs(app, len(next(iter(results.values()))))
+    own_options = {} if options["validator"] else app.validator_options
+    limit = options["time_limit"]
+    trial = trying.Trial(
+        validator=options["validator"] or app.validator,
+        options=trying.parse_options(options["options"]) if options["options"] else own_options,
+        min_quorum=options["quorum"],
+        time_limit=timedelta(seconds=limit) if limit else app.science_time_limit,
+        results=results,
+        listed=listed,
+    )
+    return trial, listed_by
+
+
+def facts(trial: trying.Trial, outcome: trying.Outcome) -> dict[str, Any]:
+    """What came of it, for programs."""
+    return {
+        "validator": trial.validator,
+        "options": trial.options,
+        "quorum": trial.min_quorum,
+        "results": list(outcome.names),
+        "agreeing": [
+            [outcome.names[one - 1], outcome.names[other - 1]]
+            for one, other in sorted(outcome.answer.agreeing)
+        ],
+        "verdicts": outcome.verdicts,
+        "canonical": outcome.canonical,
+        "failure": outcome.failure,
+        "traceback": outcome.traceback,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def page(trial: trying.Trial, outcome: trying.Outcome, listed_by: str) -> str:
+    """What came of it, for people."""
+    source = f"listed as in workunit {listed_by}" if listed_by else "named as the files are"
+    lines = [f"{trial.validator} on {len(outcome.names)} results, outputs {source}:"]
+    if outcome.failure:
+        lines += [f"The validator failed: {outcome.failure}", outcome.traceback.rstrip()]
+    else:
+        lines += [_table(outcome), _sentence(trial, outcome)]
+    return "\n".join(line for line in lines if line)
+
+
+def _table(outcome: trying.Outcome) -> str:
+    table = Table(box=None, pad_edge=False, header_style="")
+    for heading in ("#", "result", *map(str, range(1, len(outcome.names) + 1)), "verdict"):
+        table.add_column(heading, overflow="fold")
+    for number, name in enumerate(outcome.names, 1):
+        marks = [_mark(outcome, number, other) for other in range(1, len(outcome.names) + 1)]
+        table.add_row(str(number), name, *marks, outcome.verdicts[name])
+    console = Console(file=io.StringIO(), width=120, no_color=True, markup=False, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _mark(outcome: trying.Outcome, one: int, other: int) -> str:
+    if one == other or {one, other} & outcome.answer.bad.keys():
+        return "·"
+    return "✓" if outcome.answer.agree(one, other) else "✗"
+
+
+def _sentence(trial: trying.Trial, outcome: trying.Outcome) -> str:
+    took = f"({outcome.seconds:.2f} s)"
+    if outcome.canonical is None:
+        return f"No quorum of {trial.min_quorum} agrees: more results would be made {took}."
+    valid = sum(verdict.startswith("valid") for verdict in outcome.verdicts.values())
+    return f"{valid} agree, and {outcome.canonical} is canonical {took}."
