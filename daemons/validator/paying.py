@@ -1,4 +1,4 @@
-"""Grants credit for what was judged: double entry, once each, into sums that are never far off.
+"""Grants credit for what was judged: by double entry, once each, into exact sums.
 
 An entry debits the app and credits the host, the account and the account's team of that moment.
 Their totals are sums of ``credit_entry``: each entry and what it adds are written in the same

@@ -1,4 +1,4 @@
-"""Compare every sum of credit with the entries it is the sum of, and set it right [operations].
+"""Compare every sum of credit with its entries, and set it right [operations].
 
 Sums are written together with their entries, so that a difference means that somebody wrote to the
 tables by hand, or restored a part of them.  Owners are taken in batches, in ascending id.  To

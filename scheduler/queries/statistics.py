@@ -1,4 +1,4 @@
-"""What statistics sites are told: accounts, teams and hosts with credit, as streams of rows.
+"""What statistics sites are told of accounts, teams and hosts, as streams of rows.
 
 Accounts that do not share their statistics are left out, with their hosts and as founders.  Rows
 come by a cursor of the server's, so that memory does not grow with the project.

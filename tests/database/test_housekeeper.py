@@ -1,4 +1,4 @@
-"""The housekeeper does each chore when it is due, once, and none keeps another from being done."""
+"""Each chore is done when it is due, once, and keeps no other from being done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`recompute_credit` finds every sum that is not what its entries add up to, and corrects it."""
+"""Every sum that is not what its entries add up to is found, and corrected."""
 
 from __future__ import annotations
 

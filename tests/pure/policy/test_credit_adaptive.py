@@ -1,4 +1,4 @@
-"""Adaptive credit: whoever claims more gains nothing, and nobody is paid without measure."""
+"""Adaptive credit: who claims more gains nothing, and no pay is without measure."""
 
 from __future__ import annotations
 
