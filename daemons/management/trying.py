@@ -1,4 +1,4 @@
-"""Tries an app's validator on files, as the daemon would run it, and says what it would judge."""
+"""Tries an app's validator on files, as the daemon would run it."""
 
 from __future__ import annotations
 

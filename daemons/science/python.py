@@ -1,4 +1,4 @@
-"""Validators as Python classes of the scientist's own: ``python:package.module.Class``."""
+"""Validators that are Python classes: ``python:package.module.Class``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A validator that does what the files tell it, for the tests of the validator's turns."""
+"""A validator that does what the files tell it, for the tests of turns."""
 
 from __future__ import annotations
 

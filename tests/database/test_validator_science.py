@@ -1,4 +1,4 @@
-"""The science of one app may fail as it likes; its results, and other apps, do not suffer."""
+"""The science of one app may fail as it likes; its results and other apps do not."""
 
 from __future__ import annotations
 

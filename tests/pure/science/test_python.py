@@ -1,4 +1,4 @@
-"""Finding validators by name, those of scientists included, and comparing with them."""
+"""Finding validators by name, scientists' own included, and comparing with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program as a validator: what its exit statuses say, and what else may become of it."""
+"""A program as a validator: what its exit statuses say, and how else it may end."""
 
 from __future__ import annotations
 
