@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+#: As many digits as the number of a row never has.
+_DIGITS = 19
+
 
 def output_name(result_name: str, result_id: int, position: int) -> str:
     """The physical name of a result's output number `position`, never given to another file.
@@ -16,6 +19,18 @@ def output_name(result_name: str, result_id: int, position: int) -> str:
     'range_7_0_r42_1'
     """
     return f"{result_name}_r{result_id}_{position}"
+
+
+def result_of(output: str) -> int | None:
+    """The id of the result whose output has this physical name; None if it is another file's.
+
+    >>> result_of("range_7_0_r42_1"), result_of("readme.txt")
+    (42, None)
+    """
+    stem, _, position = output.rpartition("_")
+    number = stem.rpartition("_r")[2]
+    is_one = position.isdecimal() and number.isdecimal() and "_r" in stem
+    return int(number) if is_one and len(number) < _DIGITS else None
 
 
 def result_name(workunit_name: str, attempt: int) -> str:
