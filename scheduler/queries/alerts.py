@@ -1,0 +1,98 @@
+"""Reads: what an operator must know now; the same number of statements however large the tables.
+
+Which daemons and which science exist is asked of the daemons by name: a query imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from scheduler import sql, storage
+from scheduler.models import App, ScienceFailure
+from scheduler.policy.alerts import Alert, Facts, judge
+
+#: Fewer free bytes than this beyond the reserve is nearly full.
+NEARLY_FULL_NBYTES = 2_000_000_000
+
+
+def current(*, now: datetime) -> tuple[Alert, ...]:
+    """Every alert of this moment; empty if all is well."""
+    return judge(facts(now=now), now=now)
+
+
+def facts(*, now: datetime) -> Facts:
+    """Everything that is judged, read in two statements and some looks at files."""
+    params = {"now": now, "max_infeasible": settings.PROJECT.max_infeasible}
+    row = sql.fetch_one("read_troubles", params, package="scheduler.queries") or {}
+    stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
+    shut = storage.notice("maintenance")
+    return Facts(
+        lives=lives(),
+        daemons_paused=shut is not None and bool(shut.get("daemons", True)),
+        maintenance=_maintenance(shut),
+        oldest={
+            "transitioner": row["undecided_since"],
+            "timeout_checker": row["overdue_since"],
+            "validator": row["unvalidated_since"],
+            "assimilator": row["unassimilated_since"],
+        },
+        hard_to_send=row["hard_to_send"],
+        parked={stages[stage]: n for stage, n in sorted((row["parked"] or {}).items())},
+        unknown_science=unknown_science(),
+        open_outages=row["open_outages"],
+        web_seen_at=row["web_seen_at"],
+        uploads_stopped=storage.uploads_stopped(),
+        disk_is_full=not storage.has_room_for(0),
+        disk_is_nearly_full=not storage.has_room_for(NEARLY_FULL_NBYTES),
+    )
+
+
+def lives() -> dict[str, datetime | None]:
+    """When each daemon was last seen alive; None if it never was."""
+    known: dict[str, Any] = import_string("daemons.registry.BY_NAME")
+    seen = storage.signs_of_life()
+    return {name: seen.get(name) for name in known}
+
+
+def unknown_science() -> tuple[str, ...]:
+    """A sentence for every app whose validator or assimilator does not exist, or is misled."""
+    check_validator = import_string("daemons.science.validators.check")
+    find_assimilator = import_string("daemons.science.assimilators.find")
+    columns = ("name", "validator", "validator_options", "assimilator", "assimilator_options")
+    apps = App.objects.filter(deprecated=False).order_by("name").values_list(*columns)
+    refusals = [
+        (name, refusal)
+        for name, validator, options, assimilator, more in apps
+        for refusal in (
+            _refusal(check_validator, validator, options),
+            _refusal(find_assimilator, assimilator, more, timedelta(minutes=1)),
+        )
+    ]
+    return tuple(f"App {name}: {refusal}" for name, refusal in refusals if refusal)
+
+
+def _refusal(ask: Callable[..., object], *what: object) -> str:
+    """Why daemons cannot use what an app names; empty if they can."""
+    try:
+        ask(*what)
+    except (LookupError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _maintenance(said: dict[str, Any] | None) -> str:
+    if said is None:
+        return ""
+    if said.get("ended"):
+        return "The project has ended: no work is sent."
+    since = str(said.get("since", ""))[:16].replace("T", " ")
+    what = {
+        (True, True): "volunteers are turned away and the daemons wait",
+        (True, False): "volunteers are turned away",
+    }.get((bool(said.get("scheduler", True)), bool(said.get("daemons", True))), "the daemons wait")
+    return f"Maintenance is on since {since or 'some time'} UTC: {what}."

@@ -1,0 +1,155 @@
+"""What is read for the alerts, from the tables and from files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from daemons.registry import DAEMONS
+from scheduler.models import Heartbeat, Outage, Refusal, ScienceFailure
+from scheduler.operations import maintenance
+from scheduler.queries import alerts
+from tests.conftest import NOON
+from tests.rows import a_result, a_workunit, an_app, settled, update
+
+pytestmark = pytest.mark.django_db
+
+LONG_AGO = NOON - timedelta(hours=2)
+
+
+@pytest.fixture(autouse=True)
+def all_is_well():
+    """Every daemon is alive at noon."""
+    run = settings.VAR_DIR / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    for daemon in DAEMONS:
+        alive(daemon.name, NOON)
+
+
+def alive(name, moment):
+    path = settings.VAR_DIR / "run" / f"{name}.alive"
+    path.touch()
+    os.utime(path, (moment.timestamp(), moment.timestamp()))
+
+
+def found() -> list[tuple[str, str]]:
+    return [(alert.kind, alert.sentence) for alert in alerts.current(now=NOON)]
+
+
+def test_all_is_well():
+    a_workunit(transition_at=NOON)
+    assert found() == []
+
+
+def test_a_silent_daemon_and_one_that_never_ran_are_named():
+    alive("purger", LONG_AGO)
+    (settings.VAR_DIR / "run" / "validator.alive").unlink()
+    assert found() == [
+        ("daemon_silent", "The validator has never run here."),
+        ("daemon_silent", "The purger has given no sign of life for 2 h."),
+    ]
+
+
+def test_what_has_been_due_for_long_is_dated():
+    a_workunit(transition_at=LONG_AGO)
+    a_workunit(transition_at=None)
+    a_result(a_workunit(transition_at=None), "sent", report_deadline=LONG_AGO)
+    assert found() == [
+        ("daemon_behind", "The transitioner is 2 h behind."),
+        ("daemon_behind", "The timeout_checker is 2 h behind."),
+    ]
+
+
+def waiting_for_validation():
+    workunit = a_workunit(transition_at=None, need_validate=True)
+    a_result(workunit, "success", received_at=LONG_AGO)
+    return workunit
+
+
+def test_results_that_nobody_compares_are_dated_by_their_report():
+    waiting_for_validation()
+    assert found() == [("daemon_behind", "The validator is 2 h behind.")]
+
+
+def test_what_is_put_off_or_parked_is_not_waiting():
+    update(waiting_for_validation(), validate_after=NOON + timedelta(hours=1))
+    parked = waiting_for_validation()
+    ScienceFailure.objects.create(
+        stage=1, subject_id=parked.pk, app=parked.app, failures=5, error="x", failed_at=NOON,
+        parked_at=NOON,
+    )  # fmt: skip
+    assert [kind for kind, _ in found()] == ["science_parked"]
+
+
+def test_answers_that_nobody_takes_are_dated_by_their_report():
+    workunit = a_workunit(transition_at=None)
+    result = a_result(workunit, "valid", received_at=LONG_AGO)
+    settled(workunit, result, assimilate_state=1)
+    assert found() == [("daemon_behind", "The assimilator is 2 h behind.")]
+
+
+@pytest.mark.parametrize(("hosts", "expected"), [(1, []), (2, ["hard_to_send"])])
+def test_workunits_that_many_hosts_cannot_take_are_counted(hosts, expected):
+    workunit = a_workunit(an_app(max_infeasible=4), transition_at=None)
+    for host_id in range(hosts):
+        Refusal.objects.create(
+            workunit_id=workunit.pk, host_id=host_id, app_id=workunit.app_id, reason="memory",
+            sentence="", at=NOON,
+        )  # fmt: skip
+    assert [kind for kind, _ in found()] == expected
+
+
+def test_apps_whose_science_does_not_exist_are_named():
+    an_app("a", validator="bitwize")
+    an_app("b", assimilator="nowhere")
+    an_app("c", validator="bitwize", deprecated=True)
+    said = [sentence for kind, sentence in found() if kind == "unknown_science"]
+    assert ["App a: " in said[0], "App b: " in said[1], len(said)] == [True, True, 2]
+
+
+def test_outages_silences_and_maintenance_are_told():
+    Outage.objects.create(began_at=LONG_AGO, ended_at=NOON)
+    Heartbeat.objects.create(name="web", seen_at=LONG_AGO)
+    maintenance.begin(daemons=False, now=NOON)
+    assert [kind for kind, _ in found()] == ["maintenance", "web_silent", "outage"]
+
+
+def test_a_full_disk_is_told(monkeypatch):
+    monkeypatch.setattr("scheduler.storage.has_room_for", lambda nbytes: nbytes == 0)
+    assert [kind for kind, _ in found()] == ["disk_nearly_full"]
+    monkeypatch.setattr("scheduler.storage.has_room_for", lambda _nbytes: False)
+    assert [kind for kind, _ in found()] == ["disk_full"]
+
+
+def test_they_take_two_statements_whatever_there_is():
+    counts = []
+    for count in (1, 30):
+        for _ in range(count):
+            waiting_for_validation()
+        with CaptureQueriesContext(connection) as captured:
+            alerts.current(now=NOON)
+        counts.append(len(captured))
+    assert counts == [2, 2]
+
+
+def test_the_command_ends_with_status_1_if_there_is_anything():
+    out = io.StringIO()
+    with pytest.raises(SystemExit) as ended:  # the daemons were alive at noon, long ago
+        call_command("alerts", "--json", stdout=out)
+    assert ended.value.code == 1
+    assert json.loads(out.getvalue())["alerts"][0]["kind"] == "daemon_silent"
+
+
+def test_the_command_says_that_all_is_well(monkeypatch):
+    monkeypatch.setattr("scheduler.queries.alerts.current", lambda **_: ())
+    out = io.StringIO()
+    call_command("alerts", stdout=out)
+    assert out.getvalue() == "All is well.\n"

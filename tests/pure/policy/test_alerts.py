@@ -1,0 +1,73 @@
+"""What an operator is told: each trouble has its sentence, and health has none."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.policy.alerts import LATE_AFTER, SILENT_AFTER, Facts, judge
+from tests.conftest import NOON
+
+JUST_NOW = NOON - timedelta(seconds=10)
+LONG_AGO = NOON - timedelta(hours=2)
+WELL = {"transitioner": JUST_NOW, "validator": JUST_NOW}
+
+
+def said(**facts) -> list[str]:
+    return [alert.sentence for alert in judge(Facts(**({"lives": WELL} | facts)), now=NOON)]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"lives": {"validator": NOON - SILENT_AFTER}},
+        {"oldest": {"validator": NOON - LATE_AFTER, "assimilator": None}},
+        {"web_seen_at": JUST_NOW},
+        {"lives": {"validator": LONG_AGO}, "daemons_paused": True},
+        {"oldest": {"validator": LONG_AGO}, "daemons_paused": True},
+        {"parked": {"validate": 0}},
+    ],
+)
+def test_there_is_nothing_to_say(facts):
+    assert said(**facts) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        (
+            {"lives": WELL | {"purger": LONG_AGO}},
+            "The purger has given no sign of life for 2 h.",
+        ),
+        ({"lives": WELL | {"purger": None}}, "The purger has never run here."),
+        ({"lives": {"purger": None, "validator": None}}, "No daemon has ever run here."),
+        ({"oldest": {"validator": LONG_AGO}}, "The validator is 2 h behind."),
+        ({"web_seen_at": LONG_AGO}, "No web process has been seen for 2 h."),
+        (
+            {"parked": {"assimilate": 2}},
+            "2 subjects of stage assimilate are parked: science code failed on them too often.",
+        ),
+        (
+            {"hard_to_send": 1},
+            "1 workunit was refused to at least half as many hosts as make it unsendable.",
+        ),
+        ({"unknown_science": ("App a: no. Hint: yes.",)}, "App a: no."),
+        (
+            {"open_outages": 1},
+            "1 outage is not made good yet: deadlines are still to be moved.",
+        ),
+        ({"maintenance": "Maintenance is on."}, "Maintenance is on."),
+        ({"uploads_stopped": True}, "Uploads are put off by the file var/stop_upload."),
+        ({"disk_is_full": True}, "The disk of var is full: uploads are put off."),
+        ({"disk_is_nearly_full": True}, "The disk of var is nearly full."),
+    ],
+)
+def test_each_trouble_has_its_sentence(facts, sentence):
+    assert said(**facts) == [sentence]
+
+
+def test_an_alert_says_what_to_do():
+    (alert,) = judge(Facts(unknown_science=("App a: no. Hint: yes.",)), now=NOON)
+    assert str(alert) == "App a: no. Hint: yes."
