@@ -1,4 +1,4 @@
-"""Gives each app's own validator its turn: claim, compare, settle."""
+"""Gives each app's own validator its turn: claim, compare, settle.
 
 While science runs, no transaction is open and nothing is locked but by a lease with a token.  A
 turn is short, and what goes wrong in it costs the other apps no more than one time limit:
