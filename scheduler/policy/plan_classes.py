@@ -20,6 +20,9 @@ from scheduler.policy.plan_class_specs import KEYS, BadPlanClass, PlanClass, par
 __all__ = ["KEYS", "BadPlanClass", "PlanClass", "parse", "usage"]
 
 _MB: Final = 2.0**20
+#: No CPU or GPU is slower or faster; what clients say is not to be trusted so far.
+_LEAST_FLOPS: Final = 1e6
+_MOST_FLOPS: Final = 1e18
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _LIBC: Final = re.compile(r"libc (\d+)\.(\d+)")
 _MIN_VBOX_CLIENT: Final = 70000
@@ -197,18 +200,23 @@ def _cpu_usage(plan: PlanClass, machine: Machine) -> Usage:
 
 
 def _gpu_usage(plan: PlanClass, machine: Machine, gpu: Gpu) -> Usage:
-    """CPU and GPU take turns: `cpu_frac` of the operations are the CPU's (BOINC's estimate)."""
-    gpu_speed = plan.gpu_peak_flops_scale * plan.ngpus * gpu.peak_flops
-    cpu_frac = plan.cpu_frac if gpu_speed else 1.0
-    time_per_flop = cpu_frac / _fpops(machine) + ((1 - cpu_frac) / gpu_speed if gpu_speed else 0.0)
-    speed = 1 / time_per_flop
-    ncpus = plan.avg_ncpus or (speed * cpu_frac / _fpops(machine) if gpu_speed else plan.cpu_frac)
+    """CPU and GPU take turns: `cpu_frac` of the operations are the CPU's (BOINC's estimate).
+
+    A GPU whose speed is not told counts as a CPU.
+    """
+    cpu, scale = _fpops(machine), plan.gpu_peak_flops_scale * plan.ngpus
+    speed, ncpus, gpu_speed = cpu, plan.cpu_frac, 0.0
+    if gpu.peak_flops >= _LEAST_FLOPS:
+        gpu_speed = scale * min(gpu.peak_flops, _MOST_FLOPS)
+        speed = 1 / (plan.cpu_frac / cpu + (1 - plan.cpu_frac) / gpu_speed)
+        ncpus = plan.cpu_frac * speed / cpu
+    ncpus = plan.avg_ncpus or ncpus
     return Usage(
         avg_ncpus=ncpus,
         gpu_kind=plan.gpu_type,
         gpu_count=plan.ngpus,
         gpu_ram=(plan.gpu_ram_used_mb or plan.min_gpu_ram_mb) * _MB,
-        peak_flops=gpu_speed + ncpus * _fpops(machine),
+        peak_flops=gpu_speed + max(ncpus, 0.0 if gpu_speed else 1.0) * cpu,
         projected_flops=speed * plan.projected_flops_scale,
     )
 
@@ -222,5 +230,5 @@ def _accelerates(machine: Machine) -> bool:
 
 
 def _fpops(machine: Machine) -> float:
-    """The speed of one CPU; a client that has not measured it may say 0."""
-    return max(1.0, machine.fpops)
+    """The speed of one CPU, whatever the client makes of it: nothing may be divided by 0."""
+    return min(max(_LEAST_FLOPS, machine.fpops), _MOST_FLOPS)
