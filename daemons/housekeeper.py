@@ -18,7 +18,7 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.operations import batches
+from scheduler.operations import antiques, batches
 from scheduler.policy.credit import HALF_LIFE_SECONDS
 from scheduler.policy.credit_adaptive import VersionAverage, version_scales
 from scheduler.policy.size_classes import boundaries
@@ -175,6 +175,12 @@ def complete_batches(_now: datetime, _limit: int) -> int:
 # Leftovers
 
 
+def delete_antiques(now: datetime, _limit: int) -> int:
+    """Delete files that no row knows any more."""
+    found = antiques.delete_antique_files(now)
+    return found.uploads.files + found.downloads.files
+
+
 def _drop(statement: str, kept_for: timedelta, now: datetime, limit: int) -> int:
     return _in_batches(statement, now, limit, older_than=kept_for)
 
@@ -209,6 +215,7 @@ CHORES: tuple[Chore, ...] = (
         "trickles dropped",
         partial(_drop, "drop_orphaned_trickles_down", DAY),
     ),
+    Chore("antique files", DAY, "antique files deleted", delete_antiques),
     Chore(
         "old heartbeats",
         DAY,

@@ -76,8 +76,10 @@ def _move_results(judged: Sequence[Judged], *, now: datetime) -> None:
             "sources": [int(move.source) for _, _, move in moves],
             "targets": [int(move.target) for _, _, move in moves],
             "becauses": [move.because.value for _, _, move in moves],
+            # What was granted once stays, whatever is said of the result later.
             "amounts": [
-                one.pay if move.because is Because.AGREES else None for one, _, move in moves
+                (success.granted_credit or one.pay) if move.because is Because.AGREES else None
+                for one, success, move in moves
             ],
         },
         PACKAGE,

@@ -155,6 +155,26 @@ def test_a_workunit_judged_anew_pays_new_results_what_the_others_got():
     assert fresh(app).total_credit == 2
 
 
+def test_what_a_result_was_granted_stays_whatever_others_get_later():
+    app = rows.an_app()
+    workunit, results = asking(app, [rows.a_host() for _ in range(3)])
+    for result, amount in zip(results, (2, 3), strict=False):
+        CreditEntry.objects.create(
+            result_id=result.pk,
+            rule="validated",
+            account=result.account,
+            host=result.host,
+            app=app,
+            amount=amount,
+            granted_at=NOON,
+        )
+        rows.update(result, granted_credit=amount)
+    a_pass(validator)
+    assert fresh(workunit).canonical_credit == 3
+    assert [fresh(result).granted_credit for result in results] == [2, 3, 3]
+    assert "granted_credit_is_entered" not in unbalanced()
+
+
 def test_a_negative_price_takes_nothing_away():
     app = rows.an_app(credit_rule="fixed", credit_per_workunit=Decimal(-5))
     workunit, _ = asking(app, [rows.a_host(), rows.a_host()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -9,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from daemons import housekeeper
-from scheduler import sql
+from scheduler import sql, storage
 from scheduler.models import (
     AccountAppCredit,
     Batch,
@@ -238,6 +239,18 @@ def test_what_a_result_said_goes_after_its_rows():
     assert TrickleDown.objects.get().result_id == result.pk
     kept = TrickleUp.objects.order_by("id")
     assert [one.pk for one in kept if one.result_id == gone] == [unhandled.pk]
+
+
+def test_files_that_nobody_knows_are_deleted_once_a_day():
+    result = rows.a_result(rows.a_workunit(), "success", host=rows.a_host())
+    output = rows.an_output(result, b"x", uploaded=True)
+    path = storage.upload_path(output.name)
+    rows.update(result.workunit, created_at=NOON)
+    result.output_files.all().delete()
+    result.workunit.delete()
+    os.utime(path, times=(LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    assert a_pass(housekeeper).done == {"antique files deleted": 1}
+    assert not path.exists()
 
 
 def test_heartbeats_of_what_is_no_more_are_dropped():
