@@ -1,0 +1,263 @@
+"""Plan classes as staff keeps them: judged first, stored whole, tried on hosts."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from scheduler.facts.machines import Gpu, Machine
+from scheduler.models import Host, PlanClass
+from scheduler.operations import plan_classes
+from scheduler.operations.plan_classes import BadSpec, PlanClassInUse, UnknownHost, UnknownPlanClass
+from tests.conftest import NOON
+from tests.rows import a_host, an_app, an_app_version
+
+pytestmark = pytest.mark.django_db
+
+GPU = Gpu(kind="nvidia", count=1, name="RTX", ram_bytes=8e9, peak_flops=1e13, cuda_version=12020)
+
+
+def write(name: str, text: str, **options: Any) -> plan_classes.Written:
+    return plan_classes.write(name, text, source="spec.json", now=NOON, **options)
+
+
+def run(*words: object) -> str:
+    out = io.StringIO()
+    call_command("plan_class", *(str(word) for word in words), stdout=out, stderr=io.StringIO())
+    return out.getvalue().strip()
+
+
+def run_json(*words: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*words, "--json"))
+    return found
+
+
+def refused(*words: object) -> CommandError:
+    with pytest.raises(CommandError) as error:
+        run(*words)
+    return error.value
+
+
+def a_recent_host(**fields: Any) -> Host:
+    return a_host(rpc_at=timezone.now(), **fields)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mt.json"
+    path.write_text('{"max_threads": 4, "nthreads_cmdline": true}')
+    return path
+
+
+class TestWrite:
+    def test_a_good_spec_is_stored_as_it_was_written(self) -> None:
+        done = write("mt", '{"max_threads": 4}')
+        assert (done.created, done.changed, done.plan.max_threads) == (True, True, 4)
+        row = PlanClass.objects.get()
+        assert (row.name, row.spec, row.created_at) == ("mt", {"max_threads": 4}, NOON)
+
+    def test_the_same_again_changes_nothing_and_another_replaces_it_whole(self) -> None:
+        write("mt", '{"max_threads": 4}')
+        assert write("mt", '{ "max_threads": 4 }').changed is False
+        done = write("mt", '{"min_ncpus": 2}')
+        assert (done.created, done.changed) == (False, True)
+        assert PlanClass.objects.get().spec == {"min_ncpus": 2}
+
+    def test_a_dry_run_stores_nothing(self) -> None:
+        assert write("mt", "{}", dry_run=True).created
+        assert not PlanClass.objects.exists()
+        write("mt", "{}")
+        assert write("mt", '{"max_threads": 4}', dry_run=True).changed
+        assert PlanClass.objects.get().spec == {}
+
+    @pytest.mark.parametrize(
+        ("text", "lines"),
+        [
+            ("{\n  'a': 1}", ["spec.json:2: no JSON: Expecting property name enclosed in double"]),
+            ("[]", ["spec.json:1: a plan class is one JSON object."]),
+            (
+                '{"max_threads": 1,\n "max_threads": 2}',
+                ["spec.json:2: max_threads is there twice.", "Hint: drop one."],
+            ),
+            (
+                '{\n  "max_thread": 4,\n  "docker": true,\n  "os_regex": "("\n}',
+                [
+                    "spec.json:2: There is no key max_thread. Hint: did you mean max_threads?",
+                    "spec.json:3: docker is true, but mt does not contain 'docker'.",
+                    "spec.json:4: os_regex '(' is no regular expression",
+                ],
+            ),
+        ],
+    )
+    def test_a_bad_spec_is_refused_line_by_line_and_nothing_is_stored(
+        self, text: str, lines: list[str]
+    ) -> None:
+        write("mt", "{}")
+        with pytest.raises(BadSpec) as error:
+            write("mt", text)
+        said = str(error.value).splitlines()
+        assert len(said) == len(lines)
+        assert all(line.startswith(wanted) for line, wanted in zip(said, lines, strict=True))
+        assert PlanClass.objects.get().spec == {}
+
+
+class TestRemove:
+    def test_one_that_nobody_names_goes(self) -> None:
+        write("mt", "{}")
+        plan_classes.remove("mt", dry_run=True)
+        assert PlanClass.objects.exists()
+        plan_classes.remove("mt")
+        assert not PlanClass.objects.exists()
+
+    def test_one_that_app_versions_name_stays(self) -> None:
+        write("mt", "{}")
+        an_app_version(an_app("sieve"), plan_class="mt", deprecated=True, version_num=123)
+        with pytest.raises(PlanClassInUse, match=r"mt is named by 1 app version \(sieve 1\.23 "):
+            plan_classes.remove("mt")
+        assert PlanClass.objects.exists()
+
+    def test_an_unknown_one_is_refused_with_those_there_are(self) -> None:
+        with pytest.raises(UnknownPlanClass, match="writes the first"):
+            plan_classes.remove("mt")
+        write("mt", "{}")
+        with pytest.raises(UnknownPlanClass, match=r"no plan class mtt\. Hint: there are mt\."):
+            plan_classes.remove("mtt")
+
+
+class TestTry:
+    def test_hosts_say_who_can_run_it_and_why_the_others_cannot(self) -> None:
+        plan = write("mt", '{"min_ncpus": 4, "max_threads": 4}').plan
+        big, small = a_host(p_ncpus=8), a_host(p_ncpus=2)
+        a_host(p_ncpus=8, rpc_at=NOON - timedelta(days=31))
+        a_host(p_ncpus=8, merged_into=big)
+        trial = plan_classes.try_on_hosts(plan, now=NOON)
+        assert {pk: usage.avg_ncpus for pk, usage in trial.fit.items()} == {big.pk: 4}
+        sentence = "4 CPUs are needed, but only 2 are available for use."
+        assert trial.unfit == {small.pk: sentence}
+        assert trial.reasons == [(sentence, 1)]
+
+    def test_one_host_may_be_asked_however_long_ago_it_was_there(self) -> None:
+        host = a_host(rpc_at=NOON - timedelta(days=400))
+        trial = plan_classes.try_on_hosts(write("mt", "{}").plan, host_id=host.pk, now=NOON)
+        assert list(trial.fit) == [host.pk]
+        with pytest.raises(UnknownHost, match=r"There is no host 999\."):
+            plan_classes.try_on_hosts(write("mt", "{}").plan, host_id=999, now=NOON)
+
+    def test_what_is_stored_of_a_computer_is_what_plan_classes_see(self) -> None:
+        stored = a_host(
+            p_ncpus=8,
+            p_fpops=2e9,
+            m_nbytes=1e10,
+            p_vendor="GenuineIntel",
+            p_model="i7",
+            p_features="AVX fma",
+            os_name="Linux",
+            os_version="12",
+            client_version=80000,
+            capabilities={
+                "gpus": [GPU.as_json() | {"a key of": "later"}],
+                "virtualbox": "7.0.10",
+                "docker": "24",
+                "wsl": True,
+                "vm_extensions": True,
+            },
+        )
+        assert plan_classes.machine_of(Host.objects.get(pk=stored.pk)) == Machine(
+            ncpus=8,
+            fpops=2e9,
+            memory_bytes=1e10,
+            p_vendor="GenuineIntel",
+            p_model="i7",
+            p_features=frozenset({"avx", "fma"}),
+            os_name="Linux",
+            os_version="12",
+            client_version=80000,
+            virtualbox_version="7.0.10",
+            docker_version="24",
+            wsl=True,
+            vm_extensions=True,
+            gpus=(GPU,),
+        )
+
+    def test_a_gpu_that_boasts_can_be_stored(self) -> None:
+        """A client may say anything, and JSON knows no infinity."""
+        boast = Gpu(kind="nvidia", ram_bytes=float("inf"), peak_flops=1e300)
+        host = a_host(capabilities={"gpus": [boast.as_json()]})
+        (gpu,) = plan_classes.machine_of(Host.objects.get(pk=host.pk)).gpus
+        assert (gpu.ram_bytes, gpu.peak_flops) == (1e18, 1e18)
+
+
+class TestCommand:
+    def test_set_says_what_it_did_and_how_many_hosts_that_suits(self, file: Path) -> None:
+        a_recent_host()
+        would = run("set", "mt", file, "--dry-run")
+        assert would.startswith("Would be created: plan class mt")
+        assert not PlanClass.objects.exists()
+        assert run("set", "mt", file) == (
+            "Created: plan class mt, used by 0 app versions; 1 of 1 host can run it."
+        )
+        again = run_json("set", "mt", file)
+        assert (again["created"], again["changed"], again["hosts_fit"]) == (False, False, 1)
+
+    def test_set_refuses_a_bad_spec_with_its_file_and_line(self, file: Path) -> None:
+        file.write_text('{\n"max_thread": 4}')
+        assert str(refused("set", "mt", file)).startswith(f"{file}:2: There is no key max_thread.")
+        assert "cannot be read" in str(refused("set", "mt", file.with_name("none.json")))
+
+    def test_list_and_show_have_the_specs_and_warn_of_those_not_written(self, file: Path) -> None:
+        assert run("list").startswith("There is no plan class. Hint: ")
+        run("set", "mt", file)
+        an_app_version(an_app("sieve"), plan_class="cuda12", version_num=100)
+        found = run_json("list")
+        assert [(one["name"], one["app_versions"]) for one in found["plan_classes"]] == [
+            ("cuda12", 1),
+            ("mt", 0),
+        ]
+        (warning,) = found["warnings"]
+        assert warning.startswith("cuda12 is named by 1 app version, but not written down")
+        assert json.loads(run("show", "mt")) == json.loads(file.read_text())
+        assert "There is no plan class cuda12" in str(refused("show", "cuda12"))
+
+    def test_remove_takes_it_away_or_says_who_uses_it(self, file: Path) -> None:
+        run("set", "mt", file)
+        assert run("remove", "mt", "--dry-run").startswith("Would remove plan class mt")
+        version = an_app_version(an_app("sieve"), plan_class="mt")
+        assert "mt is named by 1 app version" in str(refused("remove", "mt"))
+        version.delete()
+        assert run("remove", "mt") == "Removed plan class mt; no app version uses it."
+        assert not PlanClass.objects.exists()
+
+    def test_try_says_what_one_host_would_be_told(self, file: Path) -> None:
+        run("set", "mt", file)
+        host = a_recent_host(p_ncpus=2, p_fpops=3e9)
+        assert run("try", "mt", "--host", host.pk) == (
+            f"Host {host.pk} can run it, using 2 CPUs, with --nthreads 2; "
+            "projected 6.00 GFLOPS, at best 6.00."
+        )
+        file.write_text('{"min_ncpus": 4, "max_threads": 4}')
+        sentence = "4 CPUs are needed, but only 2 are available for use."
+        assert run("try", "mt", file, "--host", host.pk) == (
+            f"Host {host.pk} cannot run it: {sentence}"
+        )
+        assert run("try", "mt", file).splitlines() == [
+            "0 of 1 host of the last 30 days can run mt.",
+            f"     1  {sentence}",
+        ]
+        assert run_json("try", "mt")["fit"][str(host.pk)]["cmdline"] == "--nthreads 2"
+
+    def test_try_speaks_of_gpus(self, file: Path) -> None:
+        host = a_recent_host(capabilities={"gpus": [GPU.as_json()]})
+        file.write_text('{"gpu_type": "nvidia", "cuda": true}')
+        said = run("try", "cuda12", file, "--host", host.pk)
+        assert "and 1 nvidia GPU; projected" in said
+
+    @pytest.mark.parametrize("words", [("set", "mt"), ("show",), ("remove",), ("try",)])
+    def test_words_that_are_missing_are_wrong_use(self, words: tuple[str, ...]) -> None:
+        assert refused(*words).returncode == 2
