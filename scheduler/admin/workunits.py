@@ -24,8 +24,7 @@ from scheduler.admin.story import (
 from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
 from scheduler.models import Result, Workunit, WorkunitFile
 from scheduler.operations import cancel as operations
-from scheduler.policy.explanation import explain
-from scheduler.queries.work import workunit_facts
+from scheduler.queries import work as queries
 
 #: An action touches as many workunits at the most; for more there is a batch, and the command line.
 ACT_ON_AT_MOST = 10_000
@@ -276,7 +275,7 @@ class WorkunitAdmin(RecordAdmin):
 
 def reasons_of(workunit: Workunit) -> tuple[str, ...]:
     """What it waits for, as the transitioner judges it at this moment."""
-    return explain(workunit_facts(workunit.pk), now=timezone.now())
+    return queries.reasons_of(workunit.pk, now=timezone.now())
 
 
 def results_of(workunit: Workunit) -> list[Result]:

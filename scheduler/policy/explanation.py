@@ -6,6 +6,7 @@ Says what the transitioner's judgement of this moment is, and whom the workunit 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler.facts.work import ResultFacts, WorkunitFacts
@@ -18,15 +19,104 @@ from scheduler.lifecycle import (
     ServerState,
     ValidateState,
 )
-from scheduler.policy.replication import Verdict, effective_target, judge
+from scheduler.policy import sendability
+from scheduler.policy.replication import effective_target, judge
+from scheduler.policy.verdicts import Counts, Verdict
+
+#: So many hosts that were refused are named; the others are counted.
+NAMED_HOSTS = 20
 
 
-def explain(workunit: WorkunitFacts, *, now: datetime) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A host that asked and was not given a result of a workunit: the sentence it was told."""
+
+    host: str
+    sentence: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Science that failed on the workunit so often that it is left alone."""
+
+    id: int
+    stage: str
+    failures: int
+    since: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else bears on a workunit: hosts that asked, science that failed, an outage.
+
+    `refused` holds every refusal, newest first; `refused_hosts` and `seen_hosts` only count hosts
+    that are still about, as the timeout checker does.  `target` names for whom alone it is.
+    """
+
+    refused: tuple[Refused, ...] = ()
+    refused_hosts: int = 0
+    seen_hosts: int = 0
+    max_infeasible: int = 0
+    target: str = ""
+    parked: tuple[Parked, ...] = ()
+    away_since: datetime | None = None
+
+
+NOTHING_ELSE = Surroundings()
+
+
+def explain(
+    workunit: WorkunitFacts, *, now: datetime, around: Surroundings = NOTHING_ELSE
+) -> tuple[str, ...]:
     """What a workunit is, what it waits for, and what would be done to it now."""
     verdict = judge(workunit, now=now)
     has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
     lines = _of_ended(workunit, verdict) if has_ended else _of_open(workunit, verdict, now)
-    return (*lines, *_next_step(workunit, verdict, now))
+    waits = explain_sending(around) if verdict.counts.unsent and not has_ended else ()
+    return (
+        *lines,
+        *waits,
+        *_of_science(around),
+        *_of_outage(workunit, around),
+        *_next_step(workunit, verdict, now),
+    )
+
+
+def explain_sending(around: Surroundings) -> tuple[str, ...]:
+    """Whom an unsent result is for, who asked and was refused, and when it is given up."""
+    lines = [f"is only for {around.target}"] if around.target else []
+    lines += [
+        f"{one.host} asked at {at(one.at)} and was refused: {one.sentence}"
+        for one in around.refused[:NAMED_HOSTS]
+    ]
+    if more := len(around.refused) - NAMED_HOSTS:
+        lines += [f"{_number(more, 'other host')} asked and were refused"] if more > 0 else []
+    if around.refused:
+        limit = sendability.limit(around.seen_hosts, around.max_infeasible)
+        lines.append(
+            f"is given up once {_number(limit, 'host')} were refused it: "
+            f"so far {around.refused_hosts} of them"
+        )
+    return tuple(lines)
+
+
+def _of_science(around: Surroundings) -> Iterator[str]:
+    for one in around.parked:
+        yield (
+            f"its {one.stage} failed {_number(one.failures, 'time')} and is parked since "
+            f"{at(one.since)}: {one.error} (see `manage.py parked show {one.id}`)"
+        )
+
+
+def _of_outage(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
+    is_out = any(result.server_state == ServerState.IN_PROGRESS for result in workunit.results)
+    if around.away_since is not None and is_out:
+        yield (
+            f"the web server was last seen at {at(around.away_since)}: until it is back, nothing "
+            "times out"
+        )
 
 
 def _of_open(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterator[str]:
@@ -35,14 +125,8 @@ def _of_open(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterat
     if counts.inconclusive and counts.inconclusive == counts.successes:
         wanted = effective_target(workunit, counts)
         yield f"its successes disagree: {wanted} are wanted now"
-    if counts.errors or counts.given_up:
-        yield (
-            f"had {_number(counts.errors, 'error')} (at most {workunit.max_error_results}), "
-            f"{_number(counts.given_up, 'result')} given up"
-        )
-    yield f"has had {_number(counts.total, 'result')} of at most {workunit.max_total_results}"
-    if workunit.release_state == ReleaseState.HELD:
-        yield "is held by staff: it waits to be released"
+    yield from _of_limits(workunit, counts)
+    yield from _of_requests(workunit)
     if workunit.pending_dependency_count:
         yield f"waits for {workunit.pending_dependency_count} workunits that it depends on"
     if workunit.start_after is not None and workunit.start_after > now:
@@ -53,6 +137,31 @@ def _of_open(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterat
     for limit, meaning in ((workunit.end_before, "end"), (workunit.start_before, "start")):
         if limit is not None and (meaning == "end" or not counts.ever_sent):
             yield f"expires if it does not {meaning} before {at(limit)}"
+
+
+def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
+    if counts.errors or counts.given_up:
+        yield (
+            f"had {_number(counts.errors, 'error')} (at most {workunit.max_error_results}), "
+            f"{_number(counts.given_up, 'result')} given up"
+        )
+    if counts.timeouts and workunit.max_timeouts is not None:
+        late = _number(counts.timeouts, "result")
+        yield f"had {late} not reported in time (at most {workunit.max_timeouts})"
+    if workunit.broadcast:
+        until = f" until {at(workunit.end_before)}" if workunit.end_before else ""
+        yield f"is broadcast: every host that asks is given a result of its own{until}"
+    else:
+        yield f"has had {_number(counts.total, 'result')} of at most {workunit.max_total_results}"
+
+
+def _of_requests(workunit: WorkunitFacts) -> Iterator[str]:
+    if workunit.unsendable_at is not None:
+        yield f"is to be given up since {at(workunit.unsendable_at)}: nobody may have it"
+    if workunit.revalidate_requested_at is not None:
+        yield "is to be validated anew"
+    if workunit.release_state == ReleaseState.HELD:
+        yield "is held by staff: it waits to be released"
 
 
 def _waits_for_results(workunit: WorkunitFacts) -> Iterator[str]:

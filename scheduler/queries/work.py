@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, Max
 
 from scheduler.facts.work import (
     JOINED,
@@ -16,9 +16,27 @@ from scheduler.facts.work import (
     WorkunitFacts,
 )
 from scheduler.lifecycle import Axis, Outcome, ServerState, next_moves
-from scheduler.models import Result, Workunit
+from scheduler.models import (
+    AppVersion,
+    Heartbeat,
+    Host,
+    Refusal,
+    Result,
+    ScienceFailure,
+    Workunit,
+)
 from scheduler.models.science import OneResultPer
-from scheduler.policy.explanation import at, explain, explain_result
+from scheduler.policy import sendability
+from scheduler.policy.explanation import (
+    Parked,
+    Refused,
+    Surroundings,
+    at,
+    explain,
+    explain_result,
+    explain_sending,
+)
+from scheduler.policy.outages import is_silent
 from scheduler.queries.timeline import describe_move, moves_of
 
 
@@ -58,7 +76,13 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
     if result is not None:
         facts = workunit_facts(result["workunit_id"])
         own = next(one for one in facts.results if one.id == result["id"])
-        reasons = (*explain_result(own), *_waits_of(own, now=now))
+        around = surroundings_of(facts.id, now=now)
+        is_unsent = own.server_state == ServerState.UNSENT
+        reasons = (
+            *explain_result(own),
+            *(explain_sending(around) if is_unsent else ()),
+            *_waits_of(own, now=now),
+        )
         may_happen = tuple(str(move) for move in next_moves(Axis.RESULT, _state(own)))
         timeline = timeline_of(facts, result_id=own.id)
         return Explanation(
@@ -77,9 +101,97 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
         name,
         name,
         timeline_of(facts),
-        explain(facts, now=now),
+        explain(facts, now=now, around=surroundings_of(facts.id, now=now)),
         (),
         settings.PROJECT.ledger,
+    )
+
+
+def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
+    """Why a workunit is where it is, in sentences; raises Workunit.DoesNotExist."""
+    around = surroundings_of(workunit_id, now=now)
+    return explain(workunit_facts(workunit_id), now=now, around=around)
+
+
+def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
+    """What else bears on a workunit, in a handful of statements."""
+    workunit = Workunit.objects.select_related(
+        "app", "target_host", "target_account", "target_team"
+    ).get(pk=workunit_id)
+    refusals = list(Refusal.objects.filter(workunit_id=workunit_id).order_by("-at", "-id"))
+    hosts = {host.pk: host for host in Host.objects.filter(pk__in=[r.host_id for r in refusals])}
+    versions = AppVersion.objects.filter(app=workunit.app)
+    newest = versions.aggregate(at=Max("created_at"))["at"]
+    sign = Heartbeat.objects.filter(name="web").values_list("seen_at", flat=True).first()
+    is_away = is_silent(sign, now=now, outage_after=settings.PROJECT.outage_after)
+    limit = workunit.app.max_infeasible
+    return Surroundings(
+        refused=tuple(
+            Refused(_host(hosts.get(r.host_id), r.host_id), r.sentence, r.at) for r in refusals
+        ),
+        refused_hosts=sum(
+            r.host_id in hosts
+            and _is_about(hosts[r.host_id], now=now)
+            and (newest is None or r.at >= newest)
+            for r in refusals
+        ),
+        seen_hosts=_seen_hosts(workunit, now=now) if refusals else 0,
+        max_infeasible=settings.PROJECT.max_infeasible if limit is None else limit,
+        target=_target(workunit),
+        parked=_parked(workunit_id),
+        away_since=sign if is_away else None,
+    )
+
+
+def _host(host: Host | None, host_id: int) -> str:
+    return str(host) if host is not None else f"host #{host_id}"
+
+
+def _is_about(host: Host, *, now: datetime) -> bool:
+    is_seen = host.rpc_at > now - sendability.SEEN_WITHIN
+    return is_seen and not host.denied and host.merged_into_id is None
+
+
+def _seen_hosts(workunit: Workunit, *, now: datetime) -> int:
+    hosts = Host.objects.filter(
+        rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
+    )
+    if workunit.target_host_id is not None:
+        hosts = hosts.filter(pk=workunit.target_host_id)
+    elif workunit.target_account_id is not None:
+        hosts = hosts.filter(account_id=workunit.target_account_id)
+    elif workunit.target_team_id is not None:
+        hosts = hosts.filter(account__team_id=workunit.target_team_id)
+    return hosts.count()
+
+
+def _target(workunit: Workunit) -> str:
+    if workunit.target_host is not None:
+        return f"host {workunit.target_host}"
+    if workunit.target_account is not None:
+        return f"the hosts of {workunit.target_account}"
+    return f"the team {workunit.target_team}" if workunit.target_team is not None else ""
+
+
+def _parked(workunit_id: int) -> tuple[Parked, ...]:
+    """Science that is parked on the workunit; the last line of a traceback says what happened."""
+    stages = {
+        ScienceFailure.Stage.VALIDATE: "validator",
+        ScienceFailure.Stage.ASSIMILATE: "assimilator",
+    }
+    found = ScienceFailure.objects.filter(
+        stage__in=list(stages), subject_id=workunit_id, parked_at__isnull=False
+    )
+    return tuple(
+        Parked(
+            id=one.pk,
+            stage=stages[ScienceFailure.Stage(one.stage)],
+            failures=one.failures,
+            since=one.parked_at,
+            error=one.error.strip().rpartition("\n")[2],
+        )
+        for one in found.order_by("stage")
+        if one.parked_at is not None
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from daemons import transitioner
+from scheduler.models import Heartbeat, Refusal, ScienceFailure
 from scheduler.queries.work import explanation_of
 from tests import rows
 from tests.conftest import NOON
@@ -113,6 +114,117 @@ def test_a_result_says_what_may_happen_next():
     found = explained(result)
     assert found.reasons == ("is being computed until 2026-01-02 12:00:00 UTC",)
     assert any("OVER/NO_REPLY" in move and "timeout_checker" in move for move in found.may_happen)
+
+
+# Who asked, and why nobody was given it
+
+
+def refuse(workunit, host, sentence="too little memory", at=NOON):
+    Refusal.objects.create(
+        workunit_id=workunit.pk,
+        host_id=host.pk,
+        app_id=workunit.app_id,
+        reason="memory",
+        sentence=sentence,
+        at=at,
+    )
+
+
+def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given_up():
+    workunit = rows.a_workunit(rows.an_app(max_infeasible=2), transition_at=None)
+    unsent = rows.a_result(workunit)
+    one, other, _third = (rows.a_host(domain_name=name) for name in ("box", "laptop", "idle"))
+    refuse(workunit, one)
+    refuse(workunit, other, "needs a GPU", at=NOON - timedelta(minutes=5))
+    expected = (
+        f"box #{one.pk} asked at 2026-01-01 12:00:00 UTC and was refused: too little memory",
+        f"laptop #{other.pk} asked at 2026-01-01 11:55:00 UTC and was refused: needs a GPU",
+        "is given up once 2 hosts were refused it: so far 2 of them",
+    )
+    assert explained(unsent).reasons == ("waits for a host that may have it", *expected)
+    assert set(expected) <= set(explained(workunit).reasons)
+
+
+def test_hosts_that_are_gone_and_refusals_before_a_new_version_are_named_but_not_counted():
+    workunit = rows.a_workunit(transition_at=None)
+    unsent = rows.a_result(workunit)
+    refuse(workunit, rows.a_host(denied=True), at=NOON + timedelta(minutes=1))
+    refuse(workunit, rows.a_host(), at=NOON - timedelta(days=1))
+    rows.a_host()
+    rows.an_app_version(workunit.app)
+    reasons = explained(unsent).reasons
+    assert sum("was refused" in line for line in reasons) == 2
+    assert reasons[-1] == "is given up once 2 hosts were refused it: so far 0 of them"
+
+
+def test_of_many_hosts_the_last_are_named_and_the_others_counted():
+    workunit = rows.a_workunit(transition_at=None)
+    unsent = rows.a_result(workunit)
+    account = rows.an_account()
+    for _ in range(23):
+        refuse(workunit, rows.a_host(account))
+    reasons = explained(unsent).reasons
+    assert sum("was refused:" in line for line in reasons) == 20
+    assert "3 other hosts asked and were refused" in reasons
+
+
+def test_a_sent_result_tells_nothing_of_refusals():
+    workunit = rows.a_workunit(transition_at=None)
+    sent = rows.a_result(workunit, "sent")
+    refuse(workunit, rows.a_host())
+    assert not any("refused" in line for line in explained(sent).reasons)
+
+
+def test_a_targeted_result_says_for_whom_alone_it_is():
+    host = rows.a_host(domain_name="box")
+    to_host = rows.a_workunit(target_host=host, transition_at=None)
+    to_account = rows.a_workunit(target_account=host.account, transition_at=None)
+    assert f"is only for host box #{host.pk}" in explained(rows.a_result(to_host)).reasons
+    assert (
+        f"is only for the hosts of {host.account}" in explained(rows.a_result(to_account)).reasons
+    )
+
+
+def test_a_broadcast_workunit_says_so():
+    workunit = rows.a_workunit(broadcast=True, end_before=NOON + timedelta(days=1))
+    assert (
+        "is broadcast: every host that asks is given a result of its own "
+        "until 2026-01-02 12:00:00 UTC"
+    ) in explained(workunit).reasons
+
+
+def test_what_is_to_be_given_up_says_so():
+    workunit = rows.a_workunit(unsendable_at=NOON)
+    rows.a_result(workunit)
+    reasons = explained(workunit).reasons
+    assert "is to be given up since 2026-01-01 12:00:00 UTC: nobody may have it" in reasons
+
+
+def test_parked_science_is_told_with_its_last_words():
+    workunit = rows.a_workunit(need_validate=True, transition_at=None)
+    failure = ScienceFailure.objects.create(
+        stage=ScienceFailure.Stage.VALIDATE,
+        subject_id=workunit.pk,
+        app=workunit.app,
+        failures=5,
+        error="Traceback\n  ...\nValueError: no number\n",
+        failed_at=NOON,
+        parked_at=NOON,
+    )
+    assert (
+        "its validator failed 5 times and is parked since 2026-01-01 12:00:00 UTC: "
+        f"ValueError: no number (see `manage.py parked show {failure.pk}`)"
+    ) in explained(workunit).reasons
+
+
+def test_while_the_web_server_is_away_it_says_that_nothing_times_out():
+    workunit = rows.a_workunit(transition_at=None)
+    rows.a_result(workunit, "sent")
+    Heartbeat.objects.create(name="web", seen_at=NOON - timedelta(hours=1))
+    assert (
+        "the web server was last seen at 2026-01-01 11:00:00 UTC: until it is back, nothing "
+        "times out"
+    ) in explained(workunit).reasons
 
 
 def test_the_command_prints_a_page_and_json():
