@@ -14,6 +14,11 @@ WITH settled AS (
     RETURNING w.id
 ),
 
+forgotten AS (
+    DELETE FROM science_failure
+    WHERE stage IN (1, 2) AND subject_id = any(array(SELECT id FROM settled))
+),
+
 written AS (
     INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
     SELECT

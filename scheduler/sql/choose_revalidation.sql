@@ -1,0 +1,38 @@
+-- Say of workunits whether they can be validated anew, or why not; the ids of those that can.
+WITH looked_at AS (
+    SELECT
+        w.id,
+        CASE
+            WHEN w.assimilate_state = 2 THEN 'assimilated'
+            WHEN w.error_mask <> 0 THEN 'failed'
+            WHEN w.revalidate_requested_at IS NOT NULL THEN 'asked'
+            WHEN NOT coalesce(judged.any_judged, FALSE) THEN 'unjudged'
+            WHEN judged.any_deleted THEN 'deleted'
+            ELSE 'ready'
+        END AS said
+    FROM workunit AS w
+    LEFT JOIN LATERAL (
+        SELECT
+            bool_or(r.validate_state IN (1, 2, 4)) AS any_judged,
+            bool_or(r.validate_state = 2) AS any_invalid,
+            bool_or(r.file_delete_state <> 0) AS any_deleted
+        FROM result AS r
+        -- Those that ended well, as the validator left them: no output was missing.
+        WHERE r.workunit_id = w.id AND r.server_state = 5 AND r.outcome = 1
+    ) AS judged ON TRUE
+    WHERE
+        CASE
+            WHEN %(workunit)s::text IS NOT NULL THEN w.name = %(workunit)s::text
+            WHEN %(batch_id)s::bigint IS NOT NULL THEN w.batch_id = %(batch_id)s::bigint
+            ELSE w.app_id = %(app_id)s::bigint
+        END
+        AND (NOT %(only_invalid)s::boolean OR coalesce(judged.any_invalid, FALSE))
+)
+
+SELECT
+    said,
+    count(*) AS number,
+    array_agg(id ORDER BY id) FILTER (WHERE said = 'ready') AS ids
+FROM looked_at
+GROUP BY said
+ORDER BY said

@@ -1,0 +1,259 @@
+"""Workunits are validated anew: looked at first, then done, while the science has not taken them."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from daemons import assimilator, transitioner, validator
+from scheduler.models import Batch, CreditEntry, LedgerEntry, ScienceFailure
+from scheduler.operations import revalidate
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import a_pass, statements_of
+
+pytestmark = pytest.mark.django_db
+
+
+def judged(app=None, *, outputs=(b"1.0", b"1.0", b"1.5"), **fields):
+    """A workunit whose first two results agreed and whose third did not."""
+    workunit = rows.a_workunit(app, target_nresults=len(outputs), transition_at=None, **fields)
+    words = ["valid", "valid", *["invalid"] * (len(outputs) - 2)]
+    results = [
+        rows.a_result(workunit, word, output=data, uploaded=True)
+        for word, data in zip(words, outputs, strict=True)
+    ]
+    return rows.settled(workunit, results[0], assimilate_state=1), results
+
+
+def run(*words, errors=None):
+    out = io.StringIO()
+    call_command("revalidate", *map(str, words), stdout=out, stderr=errors or io.StringIO())
+    return out.getvalue().rstrip("\n")
+
+
+def run_json(*words):
+    return json.loads(run(*words, "--json"))
+
+
+def verdicts(results):
+    for result in results:
+        result.refresh_from_db()
+    return [result.validate_state for result in results]
+
+
+def state(workunit):
+    workunit.refresh_from_db()
+    return workunit.assimilate_state
+
+
+class TestLooking:
+    def test_it_says_what_would_change_and_changes_nothing(self):
+        app = rows.an_app("sums", validator="trivial")
+        workunit, results = judged(app, name="wu_1")
+        before = (LedgerEntry.objects.count(), workunit.transition_at)
+        assert run("sums").splitlines() == [
+            "wu_1: canonical as before",
+            f"    result {results[2].pk}: INVALID -> VALID",
+            "1 workunit compared anew: 1 would change. Nothing was changed. Hint: --apply does it.",
+        ]
+        workunit.refresh_from_db()
+        assert (LedgerEntry.objects.count(), workunit.transition_at) == before
+        assert workunit.revalidate_requested_at is None
+        assert verdicts(results) == [1, 1, 2]
+
+    def test_what_would_stay_as_it_is_is_not_shown(self):
+        judged(rows.an_app("sums"))
+        said = run_json("sums")
+        assert (said["compared"], said["would_change"], said["workunits"]) == (1, 0, [])
+
+    def test_an_answer_may_be_lost_or_another_one(self):
+        app = rows.an_app("sums")
+        workunit, results = judged(app, outputs=(b"a", b"b", b"b"))
+        (one,) = run_json("--workunit", workunit.name)["workunits"]
+        first, second, third = (result.pk for result in results)
+        assert (one["canonical_before"], one["canonical_after"]) == (first, second)
+        assert one["results"] == {
+            str(first): ["VALID", "INVALID"],
+            str(third): ["INVALID", "VALID"],
+        }
+        workunit, _ = judged(app, outputs=(b"a", b"b", b"c"))
+        (one,) = run_json("--workunit", workunit.name)["workunits"]
+        assert one["canonical_after"] is None
+        assert {after for _, after in one["results"].values()} == {"INCONCLUSIVE"}
+
+    def test_science_of_an_apps_own_is_asked_in_its_process(self):
+        app = rows.an_app("sums", validator="numeric", validator_options={"absolute": 1})
+        _, results = judged(app)
+        (one,) = run_json("sums")["workunits"]
+        assert one["results"] == {str(results[2].pk): ["INVALID", "VALID"]}
+
+    def test_what_cannot_be_compared_says_why(self):
+        judged(rows.an_app("sums", validator="numeric", validator_options={"nonsense": 1}))
+        (one,) = run_json("sums")["workunits"]
+        assert "nonsense" in one["trouble"]
+        assert run_json("sums")["would_change"] == 0
+
+    @pytest.mark.parametrize("count", [1, 20])
+    def test_it_costs_the_same_statements_for_any_number(self, count):
+        app = rows.an_app("sums")
+        for _ in range(count):
+            judged(app)
+        assert statements_of(lambda: run("sums")) == 5
+
+
+class TestChoosing:
+    def chosen(self, **which):
+        return revalidate.choose(**which)
+
+    def test_of_an_app_a_batch_or_the_one_named(self):
+        app = rows.an_app("sums")
+        batch = Batch.objects.create(name="b", submitter=rows.an_account(), created_at=NOON)
+        one, _ = judged(app, batch=batch)
+        two, _ = judged(app)
+        judged(rows.an_app("other"))
+        assert self.chosen(app="sums").ids == [one.pk, two.pk]
+        assert self.chosen(batch_id=batch.pk).ids == [one.pk]
+        assert self.chosen(workunit=two.name).ids == [two.pk]
+        assert run_json("--batch", "b")["compared"] == 1
+
+    def test_only_those_with_an_invalid_result(self):
+        app = rows.an_app("sums")
+        judged(app, outputs=(b"a", b"a"))
+        with_invalid, _ = judged(app)
+        assert self.chosen(app="sums", only_invalid=True).ids == [with_invalid.pk]
+
+    @pytest.mark.parametrize(
+        ("spoil", "reason"),
+        [
+            ({"assimilate_state": 2}, "assimilated"),
+            ({"revalidate_requested_at": NOON}, "asked"),
+            ({}, "deleted"),
+        ],
+    )
+    def test_what_comes_too_late_is_refused_with_the_reason(self, spoil, reason):
+        workunit, results = judged(rows.an_app("sums"))
+        if spoil:
+            rows.update(workunit, **spoil)
+        else:
+            rows.update(results[0], file_delete_state=1)
+        chosen = self.chosen(app="sums")
+        assert (chosen.ids, chosen.refused) == ([], {reason: 1})
+        errors = io.StringIO()
+        run("sums", errors=errors)
+        assert errors.getvalue() == (
+            f"Warning: 1 workunit cannot be validated anew: {revalidate.REASONS[reason]}.\n"
+        )
+
+    def test_the_failed_and_the_unjudged_are_refused(self):
+        app = rows.an_app("sums")
+        rows.settled(rows.a_workunit(app), assimilate_state=1)
+        rows.a_result(rows.a_workunit(app), "success")
+        assert self.chosen(app="sums").refused == {"failed": 1, "unjudged": 1}
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ((), "Name an app, or --workunit NAME"),
+            (("sums", "--workunit", "x"), "Name an app, or --workunit NAME"),
+            (("nothing",), "There is no app 'nothing'"),
+            (("--workunit", "nothing"), "There is no workunit 'nothing'"),
+            (("--batch", "nothing"), "There is no batch 'nothing'"),
+            (("--batch", "b", "--submitter", "x@y.example"), "No account has the e-mail address"),
+        ],
+    )
+    def test_what_is_not_known_is_refused(self, words, said):
+        rows.an_app("sums")
+        with pytest.raises(CommandError, match=said):
+            run(*words)
+
+
+class TestDoing:
+    def test_the_daemons_judge_anew_and_pay_nobody_twice(self):
+        app = rows.an_app("sums", credit_rule="fixed", credit_per_workunit=10)
+        workunit = rows.a_workunit(app, target_nresults=3, need_validate=True, transition_at=None)
+        results = [
+            rows.a_result(workunit, "success", output=data, uploaded=True)
+            for data in (b"1.0", b"1.0", b"1.5")
+        ]
+        now = NOON
+        a_pass(validator, now=now)
+        a_pass(transitioner, now=now)
+        assert verdicts(results) == [1, 1, 2]
+        assert state(workunit) == 1
+        paid = CreditEntry.objects.filter(account__isnull=False).count()
+        rows.update(app, validator="trivial")
+        assert run_json("sums")["would_change"] == 1
+        assert run("sums", "--apply") == "Asked to validate anew: 1 workunit."
+        workunit.refresh_from_db()
+        now = workunit.transition_at
+        a_pass(transitioner, now=now)
+        workunit.refresh_from_db()
+        assert (workunit.canonical_result_id, workunit.assimilate_state) == (None, 0)
+        assert workunit.revalidate_requested_at is None
+        assert verdicts(results) == [0, 0, 0]
+        for _ in range(2):
+            a_pass(transitioner, now=now)
+            a_pass(validator, now=now)
+        a_pass(transitioner, now=now)
+        assert verdicts(results) == [1, 1, 1]
+        assert state(workunit) == 1
+        for result in results:
+            result.refresh_from_db()
+            assert result.granted_credit == 10
+        assert CreditEntry.objects.filter(account__isnull=False).count() == paid + 1
+        a_pass(assimilator, now=now)
+        assert state(workunit) == 2
+
+    def test_what_its_science_failed_on_is_forgotten(self):
+        workunit, _ = judged(rows.an_app("sums"))
+        for stage in (1, 2):
+            ScienceFailure.objects.create(
+                stage=stage, subject_id=workunit.pk, app=workunit.app, error="x", failed_at=NOON
+            )
+        assert revalidate.request([workunit.pk], now=NOON) == [workunit.pk]
+        assert ScienceFailure.objects.count() == 0
+
+    def test_what_was_assimilated_meanwhile_is_left_alone(self):
+        workunit, _ = judged(rows.an_app("sums"))
+        a_pass(assimilator)
+        assert revalidate.request([workunit.pk], now=rows.hours(1)) == []
+        workunit.refresh_from_db()
+        assert workunit.revalidate_requested_at is None
+
+    def test_asking_twice_is_asking_once(self):
+        workunit, _ = judged(rows.an_app("sums"))
+        assert revalidate.request([workunit.pk], now=NOON) == [workunit.pk]
+        assert revalidate.request([workunit.pk], now=rows.hours(1)) == []
+        workunit.refresh_from_db()
+        assert workunit.revalidate_requested_at == workunit.transition_at == NOON
+
+    def test_an_answer_that_is_taken_back_is_settled_by_nobody(self, monkeypatch):
+        """The assimilator is at it when staff asks: it settles nothing, and sees the next answer."""
+        workunit, _ = judged(rows.an_app("sums"))
+        settle = assimilator._settle
+
+        def taken_back(*args, **options):
+            monkeypatch.setattr(assimilator, "_settle", settle)
+            revalidate.request([workunit.pk], now=NOON)
+            a_pass(transitioner)
+            return settle(*args, **options)
+
+        monkeypatch.setattr(assimilator, "_settle", taken_back)
+        assert a_pass(assimilator).done == {"settled by another": 1}
+        assert state(workunit) == 0
+
+    def test_at_most_so_many(self):
+        app = rows.an_app("sums")
+        for _ in range(3):
+            judged(app)
+        errors = io.StringIO()
+        said = run("sums", "--apply", "--at-most", 2, errors=errors)
+        assert said == "Asked to validate anew: 2 workunits."
+        assert "1 more workunit left out" in errors.getvalue()
+        with pytest.raises(CommandError) as refused:
+            run("sums", "--at-most", 0)
+        assert refused.value.returncode == 2
