@@ -1,4 +1,4 @@
-"""What a judgement may know of a computer's parts, and of a program's use of them [pure]."""
+"""What a judgement may know of a computer and a program's use of it [pure]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a computer can run a kind of program, and how much of it that uses [pure].
+"""Whether a computer can run a kind of program, and what that uses [pure].
 
 Theory of operation.  An app version names a plan class.  Its requirements are tried in a fixed
 order, each in one function here; the first that fails says so in a sentence that the volunteer may

@@ -1,4 +1,4 @@
-"""Which size of work suits a host: its class among the speeds of an app's hosts [pure].
+"""Which size of work suits a host: its class among an app's hosts [pure].
 
 An app may offer work in several sizes, from class 0, the smallest.  Its hosts' speeds are divided
 into as many groups of equal number, and the boundaries between them are kept with the app; a host

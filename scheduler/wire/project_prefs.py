@@ -1,4 +1,4 @@
-"""Read a volunteer's preferences for this project, as they stand in its account [pure]."""
+"""Read what a volunteer wants of this project, from its account [pure]."""
 
 from __future__ import annotations
 

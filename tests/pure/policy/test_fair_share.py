@@ -1,4 +1,4 @@
-"""Each app has its share of what is handed out, however long its queue is (wish W24)."""
+"""Each app has its share of what is handed out (wish W24)."""
 
 from __future__ import annotations
 
