@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 from django.db import transaction
 
 from daemons import validator
-from daemons.validator import paying
+from daemons.validator import learning, paying
 from scheduler.models import (
     AccountAppCredit,
     App,
@@ -365,3 +366,44 @@ def test_two_validators_pay_the_same_people_one_after_the_other(step, monkeypatc
     assert AppVersion.objects.get().pfc_n == 4
     assert AccountAppCredit.objects.get().total == fresh(account).total_credit
     assert unbalanced() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_distrusts_a_host_meanwhile_waits_and_has_the_last_word(monkeypatch):
+    app = rows.an_app()
+    version, host = rows.an_app_version(app), rows.a_host()
+    record = HostAppVersion.objects.create(host=host, app_version=version, consecutive_valid=7)
+    asking(app, [host, rows.a_host()], app_version=version)
+    with stopped_in(monkeypatch, learning.trust, "after_valid") as (arrived, go):
+        judging = Meanwhile(lambda: a_pass(validator))
+        assert arrived.wait(PATIENCE)
+        distrusting = Meanwhile(
+            lambda: HostAppVersion.objects.filter(pk=record.pk).update(consecutive_valid=0)
+        )
+        assert distrusting.is_waiting
+        go.set()
+        judging.wait()
+        distrusting.wait()
+    assert (fresh(record).consecutive_valid, record.n_valid) == (0, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_validators_teach_a_version_one_after_the_other(monkeypatch):
+    app = rows.an_app()
+    version = rows.an_app_version(app)
+    for _ in range(2):
+        hosts = [rows.a_host(), rows.a_host()]
+        asking(app, hosts, app_version=version, flops_estimate=2e9, rsc_fpops_est=1e12)
+    # Stopped once the version's averages are read, before they are written.
+    real = paying.version_averages
+    stage = SimpleNamespace(after=lambda averages: averages)
+    monkeypatch.setattr(paying, "version_averages", lambda found: stage.after(real(found)))
+    with stopped_in(monkeypatch, stage, "after") as (arrived, go):
+        first = Meanwhile(lambda: a_pass(validator, limit=1))
+        assert arrived.wait(PATIENCE)
+        second = Meanwhile(lambda: a_pass(validator, limit=1))
+        assert second.is_waiting
+        go.set()
+        first.wait()
+        second.wait()
+    assert fresh(version).pfc_n == 4
