@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler.facts.machines import Gpu
@@ -13,6 +13,19 @@ TITLES: Final = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "A
 
 _MB: Final = 2.0**20
 _OLD_DRIVER: Final = "Upgrade to the latest driver to process tasks using your computer's GPU"
+
+
+def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
+    """What a plan class asks of a GPU, in the order in which it is tried."""
+    yield gpu_name_fits(plan, gpu)
+    yield gpu_count_fits(plan, gpu)
+    yield cuda_fits(plan, gpu)
+    yield compcap_fits(plan, gpu)
+    yield opencl_fits(plan, gpu)
+    yield rocm_fits(plan, gpu)
+    yield driver_fits(plan, gpu)
+    yield gpu_memory_fits(plan, gpu)
+    yield gpu_speed_fits(plan, gpu)
 
 
 def gpu_name_fits(plan: PlanClass, gpu: Gpu) -> str:
@@ -96,20 +109,6 @@ def gpu_speed_fits(plan: PlanClass, gpu: Gpu) -> str:
     if 0 < plan.max_gpu_peak_flops < gpu.peak_flops:
         return "Your GPU is needed for other tasks."
     return ""
-
-
-#: What a plan class asks of a GPU, in the order in which it is tried.
-GPU_REQUIREMENTS: tuple[Callable[[PlanClass, Gpu], str], ...] = (
-    gpu_name_fits,
-    gpu_count_fits,
-    cuda_fits,
-    compcap_fits,
-    opencl_fits,
-    rocm_fits,
-    driver_fits,
-    gpu_memory_fits,
-    gpu_speed_fits,
-)
 
 
 def unmatched(pattern: str, told: str, what: str) -> str:

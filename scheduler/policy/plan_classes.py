@@ -10,11 +10,11 @@ there until that has been measured.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler.facts.machines import Gpu, Machine, Usage
-from scheduler.policy.plan_class_gpus import GPU_REQUIREMENTS, TITLES, unmatched
+from scheduler.policy.plan_class_gpus import TITLES, objections, unmatched
 from scheduler.policy.plan_class_specs import KEYS, BadPlanClass, PlanClass, parse
 
 __all__ = ["KEYS", "BadPlanClass", "PlanClass", "parse", "usage"]
@@ -33,18 +33,32 @@ _TOO_OLD: Final = "A newer BOINC may be required for some tasks."
 
 def usage(plan: PlanClass, machine: Machine) -> Usage | str:
     """What a program of the plan class uses of the machine, or the sentence why it cannot run."""
-    for requirement in REQUIREMENTS:
-        if sentence := requirement(plan, machine):
-            return sentence
+    if sentence := next(filter(None, _objections(plan, machine)), ""):
+        return sentence
     if not plan.gpu_type:
         return _cpu_usage(plan, machine)
     gpu = _gpu_of(plan, machine)
     if gpu is None:
         return f"No {TITLES[plan.gpu_type]} GPUs found"
-    for trait in GPU_REQUIREMENTS:
-        if sentence := trait(plan, gpu):
-            return sentence
+    if sentence := next(filter(None, objections(plan, gpu)), ""):
+        return sentence
     return _gpu_usage(plan, machine, gpu)
+
+
+def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
+    """What every plan class asks of a computer, in the order in which it is tried."""
+    yield os_fits(plan, machine)
+    yield vendor_fits(plan, machine)
+    yield model_fits(plan, machine)
+    yield features_fit(plan, machine)
+    yield libc_fits(plan, machine)
+    yield client_fits(plan, machine)
+    yield threads_fit(plan, machine)
+    yield memory_fits(plan, machine)
+    yield virtualbox_fits(plan, machine)
+    yield acceleration_fits(plan, machine)
+    yield wsl_fits(plan, machine)
+    yield docker_fits(plan, machine)
 
 
 # The computer and its client
@@ -149,23 +163,6 @@ def docker_fits(plan: PlanClass, machine: Machine) -> str:
     if "darwin" in machine.os_name.lower() and machine.client_version < _MIN_MAC_DOCKER_CLIENT:
         return "Docker jobs need 8.2.6+ client"
     return ""
-
-
-#: What every plan class asks of a computer, in the order in which it is tried.
-REQUIREMENTS: tuple[Callable[[PlanClass, Machine], str], ...] = (
-    os_fits,
-    vendor_fits,
-    model_fits,
-    features_fit,
-    libc_fits,
-    client_fits,
-    threads_fit,
-    memory_fits,
-    virtualbox_fits,
-    acceleration_fits,
-    wsl_fits,
-    docker_fits,
-)
 
 
 # What is used
