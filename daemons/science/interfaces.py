@@ -44,13 +44,17 @@ class BadOptions(ValueError):
     """Options that a plug-in does not take. Hint: the message names what it knows."""
 
 
+#: The place of what a program wrote to standard error, for the validators that look into it.
+STDERR = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Brought:
     """One output file that a result was to bring: as the workunit lists it, and what arrived.
 
     `sha256` None says that it did not arrive.  `path` is readable while `prepare` and `agree` run;
     it is empty for validators that judge by digests.  An output marked ``no_validate`` must arrive,
-    but its content is not compared.
+    but its content is not compared.  Standard error (`STDERR`) is no file but has a `text`.
     """
 
     position: int
@@ -59,6 +63,7 @@ class Brought:
     sha256: str | None = None
     optional: bool = False
     no_validate: bool = False
+    text: str = ""
 
     @property
     def is_missed(self) -> bool:

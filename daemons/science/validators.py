@@ -1,7 +1,8 @@
 """Finds validators by the names that apps give, and checks their options.
 
-``bitwise``, ``trivial`` and ``numeric`` are built in; ``script:PROGRAM`` runs a program (a path, or
-a name in the project's science folder), ``python:package.module.Class`` makes an object of a class.
+``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in; ``script:PROGRAM`` runs a
+program (a path, or a name in the project's science folder), ``python:package.module.Class`` makes
+an object of a class.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from daemons.science import bitwise, numeric, trivial
+from daemons.science import bitwise, numeric, substring, trivial
 from daemons.science.interfaces import BadOptions
 from daemons.science.python import load
 from daemons.science.script import Script
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 #: Those that judge by facts of the database alone, within a transaction.
 AT_ONCE: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
-_BUILT_IN: dict[str, Validator[Any]] = {**AT_ONCE, "numeric": numeric}
+_BUILT_IN: dict[str, Validator[Any]] = {**AT_ONCE, "numeric": numeric, "substring": substring}
+#: Those that are also shown what the program wrote to standard error.
+READS_STDERR = frozenset({"substring"})
 #: What an app may name, in words.
 CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 

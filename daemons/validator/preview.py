@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
-
 from daemons.science import worker
-from daemons.science.comparison import TARGET, Answer, Question
+from daemons.science.comparison import TARGET, Answer
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.science.validators import AT_ONCE
-from daemons.validator.comparing import Asking, Comparison, Success, at_once, brought, judge
+from daemons.validator.asking import question, stderrs_of
+from daemons.validator.comparing import Asking, Comparison, Success, at_once, judge
 from daemons.validator.settling import PACKAGE
-from scheduler import sql, storage
+from scheduler import sql
 from scheduler.lifecycle import Axis, ResultState, ValidateState
 
 if TYPE_CHECKING:
@@ -109,17 +108,8 @@ def _comparison(workunit: Asking, successes: list[Success], limit: timedelta) ->
     """As the validator compares: by facts at once, or by its app's science in the worker."""
     if science := AT_ONCE.get(workunit.validator):
         return at_once(workunit, science)
-    question = Question(
-        validator=workunit.validator,
-        options=workunit.validator_options,
-        folder=str(settings.VAR_DIR / "science"),
-        results={
-            one.id: brought(workunit, one, lambda name: str(storage.upload_path(name)))
-            for one in successes
-        },
-        at_least=workunit.min_quorum,
-    )
-    answer: Answer = worker.call(TARGET, question, time_limit=limit)
+    asked = question(workunit, successes, stderrs_of(workunit.validator, successes))
+    answer: Answer = worker.call(TARGET, asked, time_limit=limit)
     if answer.unusable:
         raise BadOptions(answer.unusable)
     return Comparison(lambda one: None if one.id in answer.bad else one.id, answer.agree)

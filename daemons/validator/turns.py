@@ -18,25 +18,24 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import transaction
 
 from daemons import poison
 from daemons.science import worker
-from daemons.science.comparison import TARGET, Answer, Question
+from daemons.science.comparison import TARGET, Answer
 from daemons.science.interfaces import TransientScienceError
 from daemons.tally import Shard, Tally
+from daemons.validator.asking import question, stderrs_of
 from daemons.validator.comparing import (
     UNJUDGED,
     Asking,
     Comparison,
     Judged,
     Success,
-    brought,
     judge,
 )
 from daemons.validator.settling import PACKAGE, settle, successes_of
-from scheduler import sql, storage
+from scheduler import sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,6 +86,7 @@ class _Turn:
     tokens: dict[int, int]
     workunits: list[Asking] = field(default_factory=list)
     successes: Mapping[int, Sequence[Success]] = field(default_factory=dict)
+    stderrs: Mapping[int, str] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     transient: set[int] = field(default_factory=set)
@@ -142,6 +142,8 @@ def _claim(app: Waiting, *, now: datetime, until: datetime, limit: int, shard: S
     if rows:
         turn.workunits = _held(turn, sorted(turn.tokens))
         turn.successes = successes_of(sorted(turn.tokens), now=now)
+        of_all = [success for its in turn.successes.values() for success in its]
+        turn.stderrs = stderrs_of(app.validator, of_all)
     return turn
 
 
@@ -187,24 +189,13 @@ def _ask(turn: _Turn, workunit: Asking) -> Answer:
     if workunit.error_mask or not new or not known.issuperset(_canonical(workunit)):
         return Answer()
     truth = [success for success in successes if success.id == workunit.canonical_result_id]
-    question = Question(
-        validator=turn.app.validator,
-        options=turn.app.validator_options,
-        folder=str(settings.VAR_DIR / "science"),
-        results={success.id: brought(workunit, success, _path) for success in (*truth, *new)},
-        canonical=workunit.canonical_result_id,
-        at_least=workunit.min_quorum,
-    )
-    answer: Answer = worker.call(TARGET, question, time_limit=turn.app.limit)
+    asked = question(workunit, [*truth, *new], turn.stderrs)
+    answer: Answer = worker.call(TARGET, asked, time_limit=turn.app.limit)
     return answer
 
 
 def _canonical(workunit: Asking) -> tuple[int, ...]:
     return () if workunit.canonical_result_id is None else (workunit.canonical_result_id,)
-
-
-def _path(name: str) -> str:
-    return str(storage.upload_path(name))
 
 
 def _say(app: Waiting, workunit: Asking, error: Exception) -> None:

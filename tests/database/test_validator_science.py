@@ -387,6 +387,15 @@ def test_the_trivial_validator_judges_at_once_what_brought_its_outputs():
     assert states(results) == [GOOD, GOOD, ERROR]
 
 
+def test_what_a_program_wrote_to_standard_error_may_decide():
+    app = an_app(validator="substring", validator_options={"text": "converged"})
+    _workunit, results = asking("a", "b", "c", app=app)
+    for result in results[:2]:
+        rows.update(result, stderr="it converged")
+    a_pass(validator)
+    assert states(results) == [GOOD, GOOD, ERROR]
+
+
 def test_evidence_is_tidied_up_whatever_happens(tmp_path):
     notes = [tmp_path / "one", tmp_path / "two"]
     app = an_app()

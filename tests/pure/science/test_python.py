@@ -101,7 +101,7 @@ def test_a_class_may_lie_in_the_folder_of_science(folder):
     ("name", "sentence"),
     [
         ("bitwize", "did you mean 'bitwise'"),
-        ("whatever", "name one of bitwise, trivial, numeric, script:PROGRAM"),
+        ("whatever", "name one of bitwise, trivial, numeric, substring, script:PROGRAM"),
         ("script:", "no validator 'script:'"),
         ("python:", "no validator 'python:'"),
         ("python:Class", "no validator"),

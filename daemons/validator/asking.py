@@ -1,0 +1,52 @@
+"""Puts the question about a workunit's results as the worker process is asked it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from daemons.science.comparison import Question
+from daemons.science.interfaces import STDERR, Brought
+from daemons.science.validators import READS_STDERR
+from daemons.validator.comparing import brought
+from daemons.validator.settling import PACKAGE
+from scheduler import sql, storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemons.validator.comparing import Asking, Success
+
+
+def question(
+    workunit: Asking, successes: Sequence[Success], stderrs: Mapping[int, str]
+) -> Question:
+    """What is to be compared: these successes, or all others with the canonical one."""
+    return Question(
+        validator=workunit.validator,
+        options=workunit.validator_options,
+        folder=str(settings.VAR_DIR / "science"),
+        results={
+            success.id: brought(workunit, success, _path) + _stderr(stderrs.get(success.id))
+            for success in successes
+        },
+        canonical=workunit.canonical_result_id,
+        at_least=workunit.min_quorum,
+    )
+
+
+def stderrs_of(validator: str, successes: Sequence[Success]) -> dict[int, str]:
+    """What programs wrote to standard error, by result; read only for validators that look."""
+    if validator not in READS_STDERR or not successes:
+        return {}
+    rows = sql.fetch("read_stderrs", {"ids": [success.id for success in successes]}, PACKAGE)
+    return {row["id"]: row["stderr"] for row in rows}
+
+
+def _path(name: str) -> str:
+    return str(storage.upload_path(name))
+
+
+def _stderr(text: str | None) -> list[Brought]:
+    return [] if text is None else [Brought(STDERR, "stderr", sha256="", text=text)]

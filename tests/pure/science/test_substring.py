@@ -1,0 +1,54 @@
+"""Valid by a text: in standard error or in an output, there or not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemons.science import substring
+from daemons.science.interfaces import STDERR, BadOptions, BadOutput, Brought
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    (tmp_path / "out").write_bytes(b"\xff answer: 42")
+    return [
+        Brought(0, "out", path=str(tmp_path / "out"), sha256="-"),
+        Brought(STDERR, "stderr", sha256="", text="converged after 3 steps"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_valid"),
+    [
+        ({"text": "converged"}, True),
+        ({"text": "diverged"}, False),
+        ({"text": "converged", "reject": True}, False),
+        ({"text": "diverged", "reject": True}, True),
+        ({"text": "answer: 42", "output": 0}, True),
+        ({"text": "converged", "output": 0}, False),
+    ],
+)
+def test_a_text_decides(outputs, options, is_valid):
+    substring.check_options(options)
+    if not is_valid:
+        with pytest.raises(BadOutput, match=options["text"]):
+            substring.prepare(outputs, options)
+    else:
+        evidence = substring.prepare(outputs, options)
+        assert evidence is not None
+        assert substring.agree(evidence, evidence)
+
+
+def test_a_missing_output_leaves_no_evidence(outputs):
+    assert substring.prepare([*outputs, Brought(1, "more")], {"text": "converged"}) is None
+
+
+def test_an_output_that_nobody_lists_is_the_options_fault(outputs):
+    with pytest.raises(LookupError, match="no output 7"):
+        substring.prepare(outputs, {"text": "x", "output": 7})
+
+
+@pytest.mark.parametrize("options", [{}, {"text": ""}, {"text": "a", "output": -1}, {"texts": "a"}])
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(BadOptions):
+        substring.check_options(options)

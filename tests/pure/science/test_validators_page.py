@@ -1,0 +1,88 @@
+"""The examples of docs/validators.md do what the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemons.science import validators
+from daemons.science.comparison import Question, compare
+from daemons.science.interfaces import BadOptions, Brought
+
+PAGE = Path("docs/validators.md").read_text(encoding="utf-8")
+
+
+def blocks(kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Compare texts as outputs, the first being number 1."""
+
+    def asked(name, options, *texts, open_name="out"):
+        results = {}
+        for number, text in enumerate(texts, 1):
+            path = tmp_path / f"output{number}"
+            path.write_text(text)
+            results[number] = [Brought(0, open_name, path=str(path), sha256="-")]
+        return compare(Question(name, options, str(tmp_path), results))
+
+    return asked
+
+
+def test_every_validator_has_its_row():
+    rows = set(re.findall(r"^\| `([\w:.]+)` \| ", PAGE, re.MULTILINE))
+    assert rows >= set(validators.CHOICES)
+
+
+def test_the_numbers(ask):
+    [options] = [json.loads(block) for block in blocks("json") if "absolute" in block]
+    one = {"energies": {"total": 1.0}, "x": 2.0, "host": "a", "run": {"seconds": 3}}
+    other = {"energies": {"total": 1.09}, "x": 2.0005, "host": "b", "run": {"seconds": 9}}
+    odd = one | {"x": 2.1}
+    texts = [json.dumps(answer) for answer in (one, other, odd)]
+    answer = ask("numeric", options, *texts, open_name="answer.json")
+    assert answer.agreeing == {(1, 2)}
+
+
+def test_the_text():
+    [options] = [json.loads(block) for block in blocks("json") if "text" in block]
+    validators.check("substring", options)
+
+
+def test_the_program(ask, tmp_path):
+    [program] = blocks("sh")
+    (tmp_path / "judge").write_text(program)
+    (tmp_path / "judge").chmod(0o755)
+    answer = ask("script:judge", {}, "1\nmonday\n", "1\nfriday\n", "2\n", "")
+    assert answer.agreeing == {(1, 2)}
+    assert set(answer.bad) == {4}
+
+
+def test_the_two_scripts_of_another_project(ask, tmp_path):
+    [options] = [json.loads(block) for block in blocks("json") if "compare_program" in block]
+    for name, test in (("init.sh", '[ "$#" = 1 ]'), ("compare.sh", 'cmp -s "$1" "$2"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{test}\n")
+        (tmp_path / name).chmod(0o755)
+    assert ask("script:init.sh", options, "1", "1", "2").agreeing == {(1, 2)}
+
+
+def test_the_class(ask, tmp_path, monkeypatch):
+    [module] = blocks("python")
+    (tmp_path / "orbits.py").write_text(module)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, "orbits", raising=False)
+    texts = [json.dumps({"end": [x, 0], "seconds": x}) for x in (0.5, 3.0, 4.0, 9.0)]
+    answer = ask("python:orbits.Orbits", {"metres": 2}, *texts, "no orbit")
+    assert answer.agreeing == {(2, 3)}
+    assert answer.outliers == {1}
+    assert "It is no orbit" in answer.bad[5]
+    with pytest.raises(BadOptions, match="Orbits takes 'metres' alone"):
+        validators.find("python:orbits.Orbits", {"feet": 6}, folder=str(tmp_path))
+    sys.modules.pop("orbits")
