@@ -1,4 +1,4 @@
-"""Results agree when their numbers do, within tolerances; reads text, CSV and JSON.
+"""Results agree when their numbers do, in text, CSV and JSON.
 
 Each output becomes a *shape* (its words, its keys, how many lines, rows and cells) and a list of
 numbers.  Shapes must be equal.  Two numbers agree when they differ by no more than the larger of

@@ -1,6 +1,6 @@
-"""Results are valid by a text in their standard error or an output; two valid ones agree.
+"""Results are valid by a text in their standard error, or in an output.
 
-Source: BOINC's sample validator by substring.
+Two valid ones agree.  Source: BOINC's sample validator by substring.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tries an app's validator on files: who agrees with whom, and what a quorum would say."""
+"""Tries an app's validator on files: who agrees, and what a quorum would say."""
 
 from __future__ import annotations
 
