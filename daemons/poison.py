@@ -1,4 +1,4 @@
-"""Counts how often science code failed on a subject, and parks what fails too often.
+"""Counts how often science failed on a subject, and parks it in the end.
 
 A subject is a workunit (VALIDATE, ASSIMILATE), a trickle (TRICKLE) or an app (GENERATE).  Claims
 leave parked subjects out; `manage.py parked` shows them, tries them again or gives them up.

@@ -1,4 +1,4 @@
-"""Assimilates by a Python function of the scientist's own: ``python:package.module.function``.
+"""Assimilates by a Python function: ``python:package.module.function``.
 
 It is called in the worker process, where it may hang or crash.  With a true attribute
 `transactional` it is called by the daemon itself, inside the transaction that settles the workunit.

@@ -1,4 +1,4 @@
-"""Checks the options that an app gives to its science: nothing unknown, nothing misspelt."""
+"""Checks the options that an app gives to its science: nothing is unknown."""
 
 from __future__ import annotations
 

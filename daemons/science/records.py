@@ -1,4 +1,4 @@
-"""Reads the records that an output file holds: a JSON object, a list of them, or JSON lines."""
+"""Reads an output's records: a JSON object, a list of them, or JSON lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what would change if workunits were validated anew; compares really, writes nothing.
+"""Says what validating anew would change: compares really, writes nothing.
 
 All successes of a workunit, those that were judged invalid too, are compared with each other by the
 app's validator as if none had been judged: so does the validator once the transitioner has taken

@@ -1,4 +1,4 @@
-"""Assimilators for tests; some are named by apps as ``python:tests.database.sinks.…``."""
+"""Assimilators for tests, some of them named as ``python:tests.database.sinks.…``."""
 
 from __future__ import annotations
 

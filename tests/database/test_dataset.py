@@ -1,4 +1,4 @@
-"""A dataset has each workunit's records exactly once, whatever crashes and whoever else writes."""
+"""A dataset has each workunit's records exactly once, whatever crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What science code failed on too often is shown, tried again, or given up knowingly."""
+"""What science failed on too often is shown, tried again, or given up."""
 
 from __future__ import annotations
 

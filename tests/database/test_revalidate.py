@@ -1,4 +1,4 @@
-"""Workunits are validated anew: looked at first, then done, while the science has not taken them."""
+"""Workunits are validated anew, while the science has not taken them."""
 
 from __future__ import annotations
 

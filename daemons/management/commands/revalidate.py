@@ -1,4 +1,4 @@
-"""Validates workunits anew: shows what would change, and asks for it with ``--apply``."""
+"""Shows what validating anew would change, and with ``--apply`` asks for it."""
 
 from __future__ import annotations
 
