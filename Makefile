@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo run test test-story check fmt docs bench clean
+.PHONY: help setup demo demo-trust run test test-story check fmt docs bench clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ setup: $(VENV)/.stamp-dev ## .venv with everything in it; a second call is insta
 
 demo: $(VENV)/.stamp-run ## a project, three volunteers, seventeen primes: about a minute
 	@$(BIN)/python -m demo
+
+demo-trust: $(VENV)/.stamp-run ## ten simulated hosts, two of them false: whom the server believes
+	@$(BIN)/python -m demo.trust_show
 
 run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C
 	@$(MANAGE) serve --sample-work

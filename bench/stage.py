@@ -119,6 +119,7 @@ def set_up() -> Stage:
             "GUARD_TRIGGER": "false",
             "UPLOAD_FSYNC": "false",
             "PURGE_AFTER": "0",
+            "DAILY_QUOTA": "0",
             "LOG_LEVEL": "WARNING",
         }
     )

@@ -430,6 +430,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='workunit',
+            name='past_inputs',
+            field=models.JSONField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='workunit',
             name='broadcast',
             field=models.BooleanField(db_default=False, default=False),
         ),
@@ -515,7 +520,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='result',
-            index=models.Index(models.F('app'), models.F('target_kind'), models.F('target_id'), models.OrderBy(models.F('priority'), descending=True), models.F('id'), condition=models.Q(('server_state', scheduler.lifecycle.ServerState['UNSENT'])), name='read_candidates'),
+            index=models.Index(models.F('app'), models.F('target_kind'), models.F('target_id'), models.OrderBy(models.F('priority'), descending=True), models.F('workunit'), condition=models.Q(('server_state', scheduler.lifecycle.ServerState['UNSENT'])), name='read_candidates'),
         ),
         migrations.AddIndex(
             model_name='workunit',
@@ -586,6 +591,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='trickledown',
             index=models.Index(condition=models.Q(('sent_at__isnull', True)), fields=['host', 'id'], name='read_trickles_down'),
+        ),
+        migrations.AddIndex(
+            model_name='trickledown',
+            index=models.Index(fields=['result_id'], name='trickles_down_of_result'),
         ),
         migrations.AddIndex(
             model_name='trickleup',

@@ -183,6 +183,8 @@ class Workunit(models.Model):
         db_default=FileDeleteState.INIT,
     )
     file_delete_after = models.DateTimeField(null=True, blank=True)
+    # What its input files were, written down when they are let go.
+    past_inputs = models.JSONField(null=True, blank=True)
     transition_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     lease_token = models.BigIntegerField(default=0, db_default=0)
@@ -417,7 +419,7 @@ class Result(models.Model):
                 F("target_kind"),
                 F("target_id"),
                 F("priority").desc(),
-                F("id"),
+                F("workunit"),
                 condition=Q(server_state=ServerState.UNSENT),
                 name="read_candidates",
             ),

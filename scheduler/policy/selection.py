@@ -168,33 +168,46 @@ def choose(
     choice = Choice()
     judge = _Judge(host, rules)
     taken: set[int] = set()
-    why: dict[int, Refused] = {}
     for wish in wishes:
-        found = choice.feasible.setdefault(wish.device, [])
-        queued = wish.queued_seconds
-        for candidate in candidates:
-            if candidate.workunit_id in taken:
-                continue
-            verdict = judge.judge(candidate, wish.device, queued)
-            if isinstance(verdict, Assignment):
-                taken.add(candidate.workunit_id)
-                found.append(verdict)
-                if wish is not wishes[-1] and has_enough(found, wish, room=rules.rooms.total):
-                    break  # the rest is for the next device
-                queued += verdict.seconds / host.ncpus if queued else 0.0
-            elif verdict is not None:
-                why[candidate.result_id] = verdict
-        if wish is not wishes[-1]:
-            # What is only to spare may go to the next device; a claim sees to it that none gets it
-            # twice.
+        is_last = wish is wishes[-1]
+        found = _serve(wish, candidates, judge, taken, all_of_them=is_last)
+        choice.feasible[wish.device] = found
+        if not is_last:
+            # What is only to spare may go to the next device; a claim gives none of them twice.
             for spare in found[needed(found, wish, room=rules.rooms.total) :]:
                 judge.give_back(spare)
                 taken.discard(spare.candidate.workunit_id)
     assigned = {one.candidate.workunit_id for found in choice.feasible.values() for one in found}
     for candidate in candidates:
-        if candidate.workunit_id not in assigned and candidate.result_id in why:
-            choice.refuse(candidate, *why[candidate.result_id])
+        if candidate.workunit_id not in assigned and candidate.result_id in judge.why:
+            choice.refuse(candidate, *judge.why[candidate.result_id])
     return choice
+
+
+def _serve(
+    wish: Wish,
+    candidates: Iterable[Candidate],
+    judge: _Judge,
+    taken: set[int],
+    *,
+    all_of_them: bool,
+) -> list[Assignment]:
+    """What one device may have: all of it, or as much as meets its wish with some to spare."""
+    found: list[Assignment] = []
+    queued = wish.queued_seconds
+    for candidate in candidates:
+        if candidate.workunit_id in taken:
+            continue
+        verdict = judge.judge(candidate, wish.device, queued)
+        if isinstance(verdict, Assignment):
+            taken.add(candidate.workunit_id)
+            found.append(verdict)
+            queued += verdict.seconds / judge.host.ncpus if queued else 0.0
+            if not all_of_them and has_enough(found, wish, room=judge.rules.rooms.total):
+                break
+        elif verdict is not None:
+            judge.why[candidate.result_id] = verdict
+    return found
 
 
 def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
@@ -228,6 +241,7 @@ class _Judge:
         self.rules = rules
         self.rooms = rules.rooms
         self.disk_left = host.disk_bytes
+        self.why: dict[int, Refused] = {}
         self._quotas: dict[int, int | None] = {}
         self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
 

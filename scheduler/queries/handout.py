@@ -17,7 +17,7 @@ from scheduler.models import AppVersion
 from scheduler.policy import plan_classes
 from scheduler.policy.plan_classes import BadPlanClass
 
-#: The cursor before every candidate: (priority, result id).
+#: The cursor before every candidate: (priority, workunit id).
 BEFORE_ALL = (2**31 - 1, 0)
 
 
@@ -106,11 +106,11 @@ def candidates(
             "now": now,
         },
     )
-    rows.sort(key=lambda row: (-row["priority"], row["result_id"]))
+    rows.sort(key=lambda row: (-row["priority"], row["workunit_id"], row["result_id"]))
     along = [row for row in rows if row["lane"] >= 0]
     return Page(
         candidates=tuple(_candidate(row) for row in rows if row["sendable"]),
-        cursors={lanes[row["lane"]].key: (row["priority"], row["result_id"]) for row in along},
+        cursors={lanes[row["lane"]].key: (row["priority"], row["workunit_id"]) for row in along},
         full=frozenset(
             lanes[row["lane"]].key for row in along if row["position"] >= lanes[row["lane"]].page
         ),

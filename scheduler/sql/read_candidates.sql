@@ -1,6 +1,7 @@
 -- Reads the next page of unsent results of each lane, best first, without locks: a lane is an app's
 -- work for everybody, or that for one host, account or team alone; beside the lanes, work whose
--- input files the host has already.
+-- input files the host has already.  Of equal priority the oldest workunit comes first, whichever of
+-- its results it is: a replica or a retry does not wait behind all that was submitted later.
 -- A page is cut along the index before anything is looked up, so that its cost is that of its rows,
 -- whatever the planner believes of the filters behind it.  Only what may be sent to this account and
 -- host comes back, and always the page's last row, so that the reader can turn the page.  The claim
@@ -32,7 +33,7 @@ FROM (
         cut.*,
         row_number() OVER (
             PARTITION BY cut.lane
-            ORDER BY cut.priority DESC, cut.result_id ASC
+            ORDER BY cut.priority DESC, cut.workunit_id ASC, cut.result_id ASC
         ) AS position,
         count(*) OVER (PARTITION BY cut.lane) AS page_rows,
         (
@@ -98,8 +99,8 @@ FROM (
                 AND r.target_id = lane.target_id
                 AND r.server_state = 2
                 AND r.priority <= lane.after_priority
-                AND (r.priority < lane.after_priority OR r.id > lane.after_id)
-            ORDER BY r.priority DESC, r.id ASC
+                AND (r.priority < lane.after_priority OR r.workunit_id > lane.after_id)
+            ORDER BY r.priority DESC, r.workunit_id ASC
             LIMIT lane.page
         ) AS along
         UNION ALL

@@ -1,0 +1,49 @@
+"""The demonstration of trust in small: who lies is found out, who is right computes alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.core.management import call_command
+
+from demo import trust
+
+
+@pytest.fixture
+def played(transactional_db, settings):
+    def play(scenario):
+        settings.PROJECT = replace(settings.PROJECT, chance_key="the same lots every time")
+        story = trust.Play(replace(scenario, workunits=150))
+        story.begin()
+        for _finished in story.hours():
+            pass
+        return story
+
+    return play
+
+
+def test_two_different_liars_and_a_silent_host_change_no_answer(played, capsys):
+    story = played(trust.APART)
+    standing = {one.name: one for one in story.standing()}
+    assert story.wrong_answers() == []
+    assert story.without_answer() == 0
+    for name in ("mallory", "malice"):
+        assert standing[name].quota <= 4
+        assert standing[name].valid == 0
+        assert standing[name].credit == 0
+    assert standing["ghost"].valid == 0
+    assert sum(standing[name].alone for name in ("ada", "ben", "cleo")) > 10
+    assert story.replicas_by_tenth()[-1] < story.replicas_by_tenth()[0]
+    assert all(one.credit == one.entered for one in standing.values())
+    call_command("fsck")
+    assert "0 violations" in capsys.readouterr().out
+
+
+def test_two_liars_who_agree_are_believed_only_where_they_meet(played):
+    story = played(trust.TOGETHER)
+    believed = story.lies_believed()
+    standing = {one.name: one for one in story.standing()}
+    assert set(believed) <= {"agreed by both"}
+    assert standing["mallory"].invalid + standing["malice"].invalid > 0
+    assert standing["mallory"].quota <= 4
