@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from scheduler.admin import batches, files, hosts, ledger, people, results, science, workunits
+from scheduler.admin import (
+    batches,
+    files,
+    hosts,
+    ledger,
+    messages,
+    people,
+    results,
+    science,
+    troubles,
+    workunits,
+)
 from scheduler.admin.site import StaffSite, staff
 
 __all__ = [
@@ -11,9 +22,11 @@ __all__ = [
     "files",
     "hosts",
     "ledger",
+    "messages",
     "people",
     "results",
     "science",
     "staff",
+    "troubles",
     "workunits",
 ]

@@ -6,7 +6,7 @@ only the columns that were changed in it: daemons move the others meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
     InlineBase = admin.TabularInline[Any, Any]
     Pages = Paginator[Any]
+    FormBase = ModelForm[Any]
 else:
     Base, InlineBase, Pages = admin.ModelAdmin, admin.TabularInline, Paginator
+    FormBase = ModelForm
 
 #: As many rows are counted and paged through; beyond them, search.
 LIST_AT_MOST = 10_000
@@ -59,6 +61,8 @@ class StaffAdmin(Base):
     search_numbers: tuple[str, ...] = ("id",)
     #: Text columns with an index, in which a search looks for the whole word first.
     search_names: tuple[str, ...] = ()
+    #: What a column means and in which unit, shown below its field.
+    helps: Mapping[str, str] = {}
     #: False where no text column has an index: then `search_fields` only makes the box appear.
     searches_texts = True
 
@@ -78,6 +82,14 @@ class StaffAdmin(Base):
         if not self.searches_texts or found.exists():
             return found, False
         return super().get_search_results(request, queryset, search_term)
+
+    def formfield_for_dbfield(
+        self, db_field: models.Field[Any, Any], request: HttpRequest | None, **kwargs: Any
+    ) -> Any:
+        """Say below the field what it means."""
+        if (said := self.helps.get(db_field.name)) is not None:
+            kwargs["help_text"] = said
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def has_delete_permission(
         self,

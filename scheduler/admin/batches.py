@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin
+from scheduler.admin.confirm import ask_first, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.workunits import may_move, said_of
-from scheduler.models import Batch, Queue
-from scheduler.operations import cancel as operations
+from scheduler.models import Batch, Queue, Workunit
+from scheduler.operations import batches as operations
 
 
 @admin.register(Batch, site=staff)
 class BatchAdmin(RecordAdmin):
     """Workunits submitted together."""
 
-    list_display = ("name", "submitter", "app", "state", "created_at", "its_workunits")
-    list_filter = ("state", "app")
+    list_display = (
+        "name",
+        "submitter",
+        "app",
+        "state",
+        "accelerate",
+        "created_at",
+        "expire_at",
+        "its_workunits",
+    )
+    list_filter = ("state", "accelerate", "app")
     list_select_related = ("submitter", "app")
     search_fields = ("name", "submitter__email", "submitter__name")
-    actions = ("cancel",)
+    actions = ("cancel", "accelerate", "slow_down", "retire")
     readonly_fields = ("its_workunits",)
 
     def has_move_permission(self, request: HttpRequest) -> bool:
@@ -39,16 +49,47 @@ class BatchAdmin(RecordAdmin):
         return format_html('<a href="{}?batch__id__exact={}">show</a>', url, batch.pk)
 
     @admin.action(description="Cancel the selected batches", permissions=["move"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Ask for the cancellation of all workunits of these batches."""
-        for batch in queryset.select_related("submitter"):
-            outcome = operations.cancel(
-                batch=batch.name,
-                submitter=batch.submitter,
-                reason=f"cancelled in the administration by {request.user}",
-                now=timezone.now(),
-            )
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Batch]) -> HttpResponse | None:
+        """Ask for the cancellation of all workunits of these batches, once it is confirmed."""
+        if not is_confirmed(request):
+            workunits = Workunit.objects.filter(batch__in=queryset.values("id"))
+            return ask_first(self, request, workunits, "cancel")
+        for batch in queryset:
+            reason = f"cancelled in the administration by {request.user}"
+            outcome = operations.abort(batch.pk, reason=reason, now=timezone.now())
             self.message_user(request, f"{batch}: {said_of(outcome, 'asked to be cancelled')}")
+        return None
+
+    @admin.action(description="Accelerate the selected batches", permissions=["move"])
+    def accelerate(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
+        """Send their results before all others."""
+        self._accelerate(request, queryset, on=True)
+
+    @admin.action(description="Slow the selected batches down again", permissions=["move"])
+    def slow_down(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
+        """Send their results as others."""
+        self._accelerate(request, queryset, on=False)
+
+    def _accelerate(self, request: HttpRequest, queryset: QuerySet[Batch], *, on: bool) -> None:
+        for batch in queryset.order_by("id"):
+            try:
+                done = operations.accelerate(batch.pk, on=on, now=timezone.now())
+            except operations.BatchNotReady as refusal:
+                self.message_user(request, str(refusal), messages.ERROR)
+                continue
+            said = f"{done.workunits} workunits and {done.results} unsent results"
+            self.message_user(request, f"{batch}: {said} have another priority.")
+
+    @admin.action(description="Retire the selected batches", permissions=["move"])
+    def retire(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
+        """Put those that are over away."""
+        for batch in queryset.order_by("id"):
+            try:
+                operations.retire(batch.pk)
+            except operations.BatchNotReady as refusal:
+                self.message_user(request, str(refusal), messages.ERROR)
+            else:
+                self.message_user(request, f"{batch} is retired.")
 
 
 @admin.register(Queue, site=staff)

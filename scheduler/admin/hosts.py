@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from json import dumps
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, StaffAdmin
+from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin
 from scheduler.admin.site import staff
 from scheduler.models import Host, HostAppVersion
+from scheduler.queries.hosts import decision_label
 
 #: What staff decides about a host; the rest its client says, or the daemons compute.
-DECIDED_BY_STAFF = ("denied", "max_in_progress", "venue")
+DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")
+
+
+class RecordsOfHost(RecordInline):
+    """What was learned of each app version on it."""
+
+    model = HostAppVersion
+    fields = (
+        "app_version",
+        "n_valid",
+        "consecutive_valid",
+        "results_today",
+        "max_results_per_day",
+        "turnaround_avg",
+    )
+    ordering = ("app_version_id",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Read the versions' names along."""
+        rows = super().get_queryset(request)
+        return rows.select_related("app_version__app", "app_version__platform", "host")
 
 
 @admin.register(Host, site=staff)
@@ -30,6 +56,62 @@ class HostAdmin(StaffAdmin):
     )
     list_filter = ("denied",)
     list_select_related = ("account",)
+    inlines = (RecordsOfHost,)
+    fieldsets = (
+        (None, {"fields": ("domain_name", "account", "merged_into", "created_at", "rpc_at")}),
+        ("Decided by staff", {"fields": DECIDED_BY_STAFF}),
+        ("Last requests for work, newest first", {"fields": ("decisions",)}),
+        ("Credit", {"fields": ("total_credit", "expavg_credit", "expavg_at")}),
+        (
+            "The computer",
+            {
+                "fields": (
+                    "platform_name",
+                    "client_version",
+                    "os_name",
+                    "os_version",
+                    "p_ncpus",
+                    "p_vendor",
+                    "p_model",
+                    "p_fpops",
+                    "m_nbytes",
+                    "d_free",
+                    "d_total",
+                    "its_capabilities",
+                )
+            },
+        ),
+        (
+            "The rest",
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    "host_cpid",
+                    "last_ip_addr",
+                    "timezone",
+                    "rpc_seqno",
+                    "hr_class",
+                    "p_features",
+                    "p_iops",
+                    "p_membw",
+                    "m_cache",
+                    "m_swap",
+                    "n_bwup",
+                    "n_bwdown",
+                    "on_frac",
+                    "active_frac",
+                    "gpu_active_frac",
+                    "turnaround_seconds",
+                ),
+            },
+        ),
+    )
+    helps = {
+        "denied": "Turned away: it gets no work, and cannot report what it holds.",
+        "deny_reason": "Why, for staff.",
+        "max_in_progress": "Results that it may hold at most; empty: as many as any host.",
+        "venue": "home, school or work: which set of the owner's preferences it follows.",
+    }
     search_fields = ("domain_name", "account__email", "account__name", "host_cpid")
     search_numbers = ("id", "account_id")
     actions = ("deny", "admit")
@@ -45,18 +127,31 @@ class HostAdmin(StaffAdmin):
     ) -> tuple[str, ...]:
         """Everything but what staff decides."""
         names = [field.name for field in Host._meta.concrete_fields]
-        return tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
+        read = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
+        return (*read, "decisions", "its_capabilities")
+
+    @admin.display(description="decisions")
+    def decisions(self, host: Host) -> SafeString | str:
+        """What its last requests for work came to."""
+        lines = [(decision_label(decision),) for decision in host.last_decisions]
+        return format_html_join("", "<p>{}</p>", lines) or "–"
+
+    @admin.display(description="capabilities")
+    def its_capabilities(self, host: Host) -> SafeString:
+        """GPUs, virtual machines and containers, as its client says."""
+        return format_html("<pre>{}</pre>", dumps(host.capabilities, indent=2, sort_keys=True))
 
     @admin.action(description="Deny work to the selected hosts", permissions=["change"])
     def deny(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send no more work to these hosts."""
-        count = queryset.filter(denied=False).update(denied=True)
+        reason = f"denied in the administration by {request.user}"
+        count = queryset.filter(denied=False).update(denied=True, deny_reason=reason[:200])
         self.message_user(request, f"{count} hosts get no more work.")
 
     @admin.action(description="Admit the selected hosts again", permissions=["change"])
     def admit(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send work to these hosts again."""
-        count = queryset.filter(denied=True).update(denied=False)
+        count = queryset.filter(denied=True).update(denied=False, deny_reason="")
         self.message_user(request, f"{count} hosts get work again.")
 
 

@@ -56,6 +56,7 @@ class ResultAdmin(RecordAdmin):
         (None, {"fields": ("name", "the_workunit", "app", "attempt", "priority")}),
         ("State", {"fields": ("state", "validation", "files", "granted_credit")}),
         ("Computed by", {"fields": ("account", "host", "app_version")}),
+        ("For whom", {"fields": ("target_kind", "target_id", "reliable_until")}),
         (
             "When",
             {
@@ -72,7 +73,17 @@ class ResultAdmin(RecordAdmin):
         ),
         (
             "What the client says",
-            {"fields": ("said_by_client", "exit_status", "cpu_time", "elapsed_time", "log")},
+            {
+                "fields": (
+                    "said_by_client",
+                    "exit_status",
+                    "fraction_done",
+                    "cpu_time",
+                    "elapsed_time",
+                    "runtime_outlier",
+                    "log",
+                )
+            },
         ),
         (
             "Sizes",

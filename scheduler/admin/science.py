@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin
+from scheduler.admin.app_fields import FIELDSETS, HELPS
+from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin
 from scheduler.admin.site import staff
-from scheduler.models import App, AppVersion, AppVersionFile, Platform
+from scheduler.models import App, AppVersion, AppVersionFile, PlanClass, Platform
+from scheduler.policy import plan_classes
+from scheduler.queries import alerts
+
+
+class AppForm(FormBase):
+    """Judges what daemons would only find out at night: whether the science exists."""
+
+    def clean(self) -> dict[str, Any]:
+        """Ask validator and assimilator whether they are there and take their options."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        for name in ("validator_options", "assimilator_options", "generator_options"):
+            if name in cleaned and cleaned[name] is None:
+                cleaned[name] = {}
+        if "trickle_handlers" in cleaned and cleaned["trickle_handlers"] is None:
+            cleaned["trickle_handlers"] = {}
+        if "size_bounds" in cleaned and cleaned["size_bounds"] is None:
+            cleaned["size_bounds"] = []
+        science = {name: cleaned.get(name) for name in self.fields}
+        for name, refusal in alerts.science_refusals(science):
+            self.add_error(name, refusal)
+        return cleaned
 
 
 @admin.register(App, site=staff)
 class AppAdmin(StaffAdmin):
     """Science applications and the rules that their results live by."""
 
+    form = AppForm
     list_display = (
         "name",
         "user_friendly_name",
@@ -28,40 +53,9 @@ class AppAdmin(StaffAdmin):
     list_filter = ("deprecated", "beta", "one_result_per", "credit_rule")
     search_fields = ("name", "user_friendly_name")
     ordering = ("name",)
-    readonly_fields = ("created_at",)
-    fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "name",
-                    "user_friendly_name",
-                    "deprecated",
-                    "beta",
-                    "weight",
-                    "created_at",
-                )
-            },
-        ),
-        ("Science", {"fields": ("validator", "assimilator")}),
-        ("Credit", {"fields": ("credit_rule", "credit_per_workunit", "credit_window")}),
-        (
-            "Replication",
-            {
-                "fields": (
-                    "one_result_per",
-                    "retry_same_account_after",
-                    "hr_type",
-                    "homogeneous_app_version",
-                    "grace",
-                )
-            },
-        ),
-        (
-            "On the client",
-            {"fields": ("non_cpu_intensive", "fraction_done_exact", "max_in_progress_per_cpu")},
-        ),
-    )
+    readonly_fields = ("created_at", "total_credit", "min_avg_pfc")
+    fieldsets = FIELDSETS
+    helps = HELPS
 
     def get_readonly_fields(
         self,
@@ -69,6 +63,47 @@ class AppAdmin(StaffAdmin):
         obj: Model | None = None,
     ) -> tuple[str, ...]:
         """Keep the name of an app that has one: clients and results folders are called by it."""
+        return self.readonly_fields if obj is None else ("name", *self.readonly_fields)
+
+
+class PlanClassForm(FormBase):
+    """Judges a spec before it is kept."""
+
+    def clean(self) -> dict[str, Any]:
+        """Say everything that is wrong with the spec, each with its key."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        if "spec" in cleaned and cleaned["spec"] is None:
+            cleaned["spec"] = {}
+        name = cleaned.get("name") or self.instance.name
+        if name and "spec" in cleaned:
+            try:
+                plan_classes.parse(name, cleaned["spec"])
+            except plan_classes.BadPlanClass as error:
+                for _key, sentence in error.problems:
+                    self.add_error("spec", sentence)
+        return cleaned
+
+
+@admin.register(PlanClass, site=staff)
+class PlanClassAdmin(StaffAdmin):
+    """What kinds of app versions need of a computer."""
+
+    form = PlanClassForm
+    list_display = ("name", "spec", "created_at")
+    search_fields = ("name",)
+    ordering = ("name",)
+    helps = {
+        "name": "As app versions name it; it stays as it is.",
+        "spec": "A JSON object; docs/plan-classes.md has every key. "
+        "`manage.py plan_class try NAME` says which hosts can run it.",
+    }
+
+    def get_readonly_fields(
+        self,
+        request: HttpRequest,
+        obj: Model | None = None,
+    ) -> tuple[str, ...]:
+        """Keep the name by which versions ask for it."""
         return ("created_at",) if obj is None else ("name", "created_at")
 
 
@@ -116,11 +151,20 @@ class AppVersionAdmin(StaffAdmin):
         "avg_ncpus",
         "cmdline",
         "file_prefix",
+        "pfc_n",
+        "pfc_avg",
+        "pfc_scale",
         "created_at",
     )
+    helps = {
+        "min_core_version": "Oldest client served, as 10000*major + 100*minor + release; 0: any.",
+        "max_core_version": "Newest client served, written so; 0: any.",
+        "deprecated": "Not sent any more; results in progress go on.",
+        "beta": "Only for volunteers who want test applications.",
+    }
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse: ``manage.py import_app`` hashes, signs and publishes a version's files."""
+        """Refuse: ``manage.py publish_app`` hashes, signs and publishes a version's files."""
         return False
 
 

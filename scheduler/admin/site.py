@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from scheduler.models import Account
 from scheduler.operations import accounts
-from scheduler.queries import status
+from scheduler.queries import alerts, status
 
 
 class OwnPasswordForm(PasswordChangeForm):
@@ -51,14 +51,15 @@ class StaffSite(AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Show the live counts above the list of tables."""
+        """Show the alerts and the live counts above the list of tables."""
         live = status.current(now=timezone.now())
         rows = (("workunits", live.workunits), ("results", live.results), ("people", live.people))
         counts = {
             title: [(status.words(name), count.label) for name, count in found.items()]
             for title, found in rows
         }
-        return super().index(request, {**(extra_context or {}), "counts": counts})
+        more = {"counts": counts, "alerts": alerts.current(now=timezone.now())}
+        return super().index(request, {**(extra_context or {}), **more})
 
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

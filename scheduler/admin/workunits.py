@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label
+from scheduler.admin.confirm import ask_first, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.story import (
     called,
@@ -116,6 +117,24 @@ class WorkunitAdmin(RecordAdmin):
                     "finished_at",
                     "cancel_requested_at",
                     "cancel_reason",
+                    "unsendable_at",
+                    "revalidate_requested_at",
+                )
+            },
+        ),
+        (
+            "For whom",
+            {
+                "fields": (
+                    "target_host",
+                    "target_account",
+                    "target_team",
+                    "broadcast",
+                    "size_class",
+                    "hr_class",
+                    "app_version",
+                    "app_version_num",
+                    "keywords",
                 )
             },
         ),
@@ -157,11 +176,7 @@ class WorkunitAdmin(RecordAdmin):
                     "canonical_credit",
                     "outputs",
                     "meta",
-                    "keywords",
-                    "hr_class",
-                    "app_version",
-                    "app_version_num",
-                    "size_class",
+                    "validate_after",
                     "assimilate_after",
                     "file_delete_after",
                     "lease_until",
@@ -209,10 +224,14 @@ class WorkunitAdmin(RecordAdmin):
         return may_move(request)
 
     @admin.action(description="Cancel the selected workunits", permissions=["move"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Ask for cancellation; the transitioner acts on it."""
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
+        """Ask for cancellation, once it is confirmed; the transitioner acts on it."""
+        if not is_confirmed(request):
+            ids = queryset.order_by().values("id")[:ACT_ON_AT_MOST]
+            return ask_first(self, request, Workunit.objects.filter(pk__in=ids), "cancel")
         reason = f"cancelled in the administration by {request.user}"
         self._act(request, queryset, "asked to be cancelled", operations.cancel, reason=reason)
+        return None
 
     @admin.action(description="Hold the selected workunits back", permissions=["move"])
     def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:

@@ -5,7 +5,7 @@ Which daemons and which science exist is asked of the daemons by name: a query i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,19 +61,33 @@ def lives() -> dict[str, datetime | None]:
 
 def unknown_science() -> tuple[str, ...]:
     """A sentence for every app whose validator or assimilator does not exist, or is misled."""
+    columns = ("name", "validator", "validator_options", "assimilator", "assimilator_options")
+    apps = App.objects.filter(deprecated=False).order_by("name").values(*columns)
+    return tuple(
+        f"App {app['name']}: {refusal}" for app in apps for _, refusal in science_refusals(app)
+    )
+
+
+def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Why daemons cannot use the science that an app names, by the column that is wrong."""
     check_validator = import_string("daemons.science.validators.check")
     find_assimilator = import_string("daemons.science.assimilators.find")
-    columns = ("name", "validator", "validator_options", "assimilator", "assimilator_options")
-    apps = App.objects.filter(deprecated=False).order_by("name").values_list(*columns)
-    refusals = [
-        (name, refusal)
-        for name, validator, options, assimilator, more in apps
-        for refusal in (
-            _refusal(check_validator, validator, options),
-            _refusal(find_assimilator, assimilator, more, timedelta(minutes=1)),
-        )
+    found = [
+        (
+            "validator",
+            _refusal(check_validator, app.get("validator"), app.get("validator_options")),
+        ),
+        (
+            "assimilator",
+            _refusal(
+                find_assimilator,
+                app.get("assimilator"),
+                app.get("assimilator_options"),
+                timedelta(minutes=1),
+            ),
+        ),
     ]
-    return tuple(f"App {name}: {refusal}" for name, refusal in refusals if refusal)
+    return [(column, refusal) for column, refusal in found if refusal and app.get(column)]
 
 
 def _refusal(ask: Callable[..., object], *what: object) -> str:

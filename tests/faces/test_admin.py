@@ -56,6 +56,14 @@ RECORDS = [
     for model in OWN
     if model.__name__
     in {
+        "AccountAppCredit",
+        "FileRequest",
+        "Heartbeat",
+        "Refusal",
+        "ScienceFailure",
+        "TrickleDown",
+        "TrickleUp",
+        "UsageSample",
         "AccountKey",
         "AppVersionFile",
         "Batch",
@@ -106,6 +114,10 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     batch = Batch.objects.create(name="all", submitter=chief, app=app, created_at=now)
     models.Queue.objects.create(name="urgent", app=app, created_at=now)
     made: dict[str, Any] = {"app": app, "batch": batch, "workunits": [], "results": []}
+    models.PlanClass.objects.create(name="mt", created_at=now)
+    models.Heartbeat.objects.create(name="web", seen_at=now)
+    models.Outage.objects.create(began_at=now - timedelta(hours=1), ended_at=now)
+    models.AccountAppCredit.objects.create(account=chief, app=app)
     for number in range(6):
         version = AppVersion.objects.create(
             app=app, platform=platform, version_num=100 + number, created_at=now
@@ -118,6 +130,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
         workunit = a_workunit(app, name=f"w{number}", batch=batch, created_at=now)
         models.WorkunitFile.objects.create(workunit=workunit, file=file, position=0)
         result = a_result(workunit, "sent", host=host, app_version=version)
+        beside_results(result, number, now)
         models.ResultFile.objects.create(
             result=result, position=0, name="out", nbytes=1, md5="c" * 32, sha256="d" * 64
         )
@@ -134,6 +147,25 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
         made["workunits"].append(workunit)
         made["results"].append(result)
     return made
+
+
+def beside_results(result: Result, number: int, now: datetime) -> None:
+    """A row of everything that results and hosts bring along."""
+    ids = {"result_id": result.pk}
+    models.TrickleUp.objects.create(
+        **ids, host=result.host, app=result.app, said_at=now, received_at=now
+    )
+    models.TrickleDown.objects.create(**ids, host=result.host, result_name="r", created_at=now)
+    models.UsageSample.objects.create(**ids, at=now)
+    models.FileRequest.objects.create(host=result.host, kind=1, file_name="f", created_at=now)
+    models.ScienceFailure.objects.create(
+        stage=2, subject_id=result.workunit_id, app=result.app, error="broken", failed_at=now,
+        failures=5, parked_at=now,
+    )  # fmt: skip
+    models.Refusal.objects.create(
+        workunit_id=result.workunit_id, host_id=number, app_id=result.app_id, reason="memory",
+        sentence="Too little memory.", at=now,
+    )  # fmt: skip
 
 
 def moved(
@@ -322,19 +354,55 @@ def test_a_form_writes_only_the_columns_that_were_changed_in_it(admin: Client, r
     assert '"total_credit"' not in update
 
 
-def test_an_app_made_by_hand_gets_its_time_of_birth(admin: Client) -> None:
-    fields = {
-        "name": "folding",
-        "weight": "1",
-        "validator": "bitwise",
-        "assimilator": "copy_files",
-        "credit_rule": "runtime",
-        "credit_per_workunit": "0",
-        "one_result_per": "account",
-        "retry_same_account_after": "1 00:00:00",
-        "hr_type": "0",
-        "grace": "0",
+def form_of(client: Client, name: str, *args: Any) -> dict[str, Any]:
+    """The form as it stands there, as a browser would send it back."""
+    form = client.get(reverse(name, args=args)).context["adminform"].form
+    values = {name: form[name].value() for name in form.fields}
+    return {name: value for name, value in values.items() if value not in (None, False)}
+
+
+def test_an_app_with_unknown_science_is_refused_on_the_form(admin: Client) -> None:
+    for change, words in (
+        ({"validator": "bitwize"}, "validator"),
+        ({"assimilator": "nowhere"}, "There is no assimilator"),
+        ({"assimilator_options": '{"x": 1}'}, "knows no option"),
+    ):
+        fields = form_of(admin, "admin:scheduler_app_add") | {"name": "folding"} | change
+        answer = admin.post(reverse("admin:scheduler_app_add"), fields)
+        assert answer.status_code == 200
+        assert words in str(answer.context["adminform"].form.errors)
+    assert not App.objects.exists()
+
+
+def test_every_field_of_an_app_says_what_it_means(admin: Client) -> None:
+    form = admin.get(reverse("admin:scheduler_app_add")).context["adminform"].form
+    plain = {"user_friendly_name", "credit_rule", "generator_options"}
+    assert {name for name in form.fields if not form.fields[name].help_text} == plain
+    assert set(form.fields) | {"created_at", "total_credit", "min_avg_pfc", "id"} == {
+        field.name for field in App._meta.concrete_fields
     }
+
+
+def test_a_plan_class_is_judged_before_it_is_kept(admin: Client) -> None:
+    url = reverse("admin:scheduler_planclass_add")
+    refused = admin.post(url, {"name": "mt", "spec": '{"max_thread": 3}'})
+    assert "max_threads" in str(refused.context["adminform"].form.errors["spec"])
+    assert admin.post(url, {"name": "mt", "spec": '{"max_threads": 3}'}).status_code == 302
+    assert models.PlanClass.objects.get().spec == {"max_threads": 3}
+
+
+def test_an_outage_is_recorded_and_an_impossible_one_refused(admin: Client, now: datetime) -> None:
+    url = reverse("admin:scheduler_outage_add")
+    day = now.date() - timedelta(days=2)
+    moment = {"began_at_0": day, "began_at_1": "10:00", "ended_at_0": day}
+    refused = admin.post(url, {**moment, "ended_at_1": "09:00", "reason": "disk"})
+    assert refused.status_code == 200
+    assert admin.post(url, {**moment, "ended_at_1": "11:00", "reason": "disk"}).status_code == 302
+    assert models.Outage.objects.get().reason == "disk"
+
+
+def test_an_app_made_by_hand_gets_its_time_of_birth(admin: Client) -> None:
+    fields = form_of(admin, "admin:scheduler_app_add") | {"name": "folding"}
     answer = admin.post(reverse("admin:scheduler_app_add"), fields)
     assert answer.status_code == 302
     assert App.objects.get().created_at is not None
@@ -427,12 +495,53 @@ def test_stderr_with_markup_is_shown_as_text(rows: Any, admin: Client) -> None:
 # Actions
 
 
-def act(client: Client, action: str, *workunits: Any) -> Any:
-    return client.post(
-        list_of(type(workunits[0])),
-        {"action": action, "_selected_action": [workunit.pk for workunit in workunits]},
-        follow=True,
-    )
+def act(client: Client, action: str, *workunits: Any, **more: str) -> Any:
+    chosen = {"action": action, "_selected_action": [workunit.pk for workunit in workunits]}
+    return client.post(list_of(type(workunits[0])), chosen | more, follow=True)
+
+
+def test_cancelling_asks_first_and_says_what_it_would_touch(admin: Client, rows: Any) -> None:
+    for chosen in (rows["workunits"][0], rows["batch"]):
+        answer = act(admin, "cancel", chosen)
+        assert "Really cancel?" in answer.content.decode()
+        assert not Workunit.objects.exclude(cancel_requested_at=None).exists()
+    assert dict(answer.context["counts"]) == {
+        "workunits": 6,
+        "not finished": 6,
+        "unsent results": 0,
+        "results in progress": 6,
+    }
+
+
+def test_a_batch_is_accelerated_and_slowed_down_again(admin: Client, rows: Any) -> None:
+    said = messages_of(act(admin, "accelerate", rows["batch"]))
+    assert said == ["all: 6 workunits and 0 unsent results have another priority."]
+    assert Batch.objects.get().accelerate
+    act(admin, "slow_down", rows["batch"])
+    assert not Batch.objects.get().accelerate
+    assert "cannot be retired" in messages_of(act(admin, "retire", rows["batch"]))[0]
+
+
+def test_parked_science_is_tried_again_or_given_up(admin: Client, rows: Any) -> None:
+    first, second = models.ScienceFailure.objects.order_by("pk")[:2]
+    assert messages_of(act(admin, "retry", first)) == ["1 are tried again."]
+    assert not models.ScienceFailure.objects.filter(pk=first.pk).exists()
+    assert len(messages_of(act(admin, "drop", second))) == 1
+
+
+def test_the_front_page_says_what_needs_somebody(admin: Client) -> None:
+    page = admin.get(reverse("admin:index")).content.decode()
+    assert "What needs you now" in page
+    assert "No daemon has ever run here." in page
+
+
+def test_a_hosts_page_has_its_records_and_its_last_decisions(admin: Client, rows: Any) -> None:
+    host = Host.objects.order_by("pk").first()
+    assert host
+    Host.objects.filter(pk=host.pk).update(last_decisions=[{"refused": {"memory": 3}}])
+    page = admin.get(page_of(host)).content.decode()
+    assert "refused memory 3" in page
+    assert "primes 1.00" in page
 
 
 def test_cancelling_asks_the_operation(
@@ -446,7 +555,7 @@ def test_cancelling_asks_the_operation(
 
     monkeypatch.setattr(workunits.operations, "cancel", spy)
     chosen = rows["workunits"][1:3]
-    answer = act(admin, "cancel", *chosen)
+    answer = act(admin, "cancel", *chosen, confirmed="yes")
     assert asked[0]["ids"] == [workunit.pk for workunit in chosen]
     assert "Chief" in asked[0]["reason"]
     assert messages_of(answer) == ["2 asked to be cancelled, 1 were so already."]
@@ -454,7 +563,7 @@ def test_cancelling_asks_the_operation(
 
 def test_a_cancelled_workunit_has_the_request_written_down(admin: Client, rows: Any) -> None:
     workunit = rows["workunits"][1]
-    act(admin, "cancel", workunit)
+    act(admin, "cancel", workunit, confirmed="yes")
     workunit.refresh_from_db()
     assert workunit.cancel_requested_at is not None
 
@@ -474,7 +583,7 @@ def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger(
 
 
 def test_a_batch_is_cancelled_as_a_whole(admin: Client, rows: Any) -> None:
-    act(admin, "cancel", rows["batch"])
+    act(admin, "cancel", rows["batch"], confirmed="yes")
     assert not Workunit.objects.filter(cancel_requested_at__isnull=True).exists()
 
 
@@ -493,7 +602,7 @@ def test_staff_without_the_right_to_change_workunits_cannot_cancel(
     reader.user_permissions.add(Permission.objects.get(codename="view_workunit"))
     client = Client()
     client.force_login(reader)
-    act(client, "cancel", rows["workunits"][0])
+    act(client, "cancel", rows["workunits"][0], confirmed="yes")
     assert not Workunit.objects.filter(cancel_requested_at__isnull=False).exists()
     assert 'value="cancel"' not in client.get(page_of(rows["workunits"][0])).content.decode()
 

@@ -1,0 +1,53 @@
+"""Asks before something that cannot be taken back, with the counts of what it would touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+
+from scheduler.lifecycle import ServerState
+from scheduler.models import Result, Workunit
+
+#: What is shown of the names.
+_SHOWN = 10
+
+
+def is_confirmed(request: HttpRequest) -> bool:
+    """Whether the question was asked already, and answered with yes."""
+    return "confirmed" in request.POST
+
+
+def ask_first(
+    page: admin.ModelAdmin[Any],
+    request: HttpRequest,
+    workunits: QuerySet[Workunit],
+    action: str,
+) -> TemplateResponse:
+    """A page that asks whether these workunits shall really be acted on."""
+    unfinished = workunits.filter(Q(canonical_result__isnull=True), error_mask=0)
+    results = Result.objects.filter(workunit__in=unfinished.order_by().values("id"))
+    counts = (
+        ("workunits", workunits.count()),
+        ("not finished", unfinished.count()),
+        ("unsent results", results.filter(server_state=ServerState.UNSENT).count()),
+        ("results in progress", results.filter(server_state=ServerState.IN_PROGRESS).count()),
+    )
+    return TemplateResponse(
+        request,
+        "scheduler/admin/confirm.html",
+        {
+            **page.admin_site.each_context(request),
+            "title": f"Really {action}?",
+            "opts": page.opts,
+            "action": action,
+            "counts": counts,
+            "names": list(unfinished.order_by("id").values_list("name", flat=True)[:_SHOWN]),
+            "more": max(0, counts[1][1] - _SHOWN),
+            "selected": request.POST.getlist("_selected_action"),
+            "select_across": request.POST.get("select_across", "0"),
+        },
+    )
