@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
 LEASE = timedelta(minutes=10)
+#: How many workunits one transaction drops, for it to be short.
+DROPPED_AT_ONCE = 500
 #: How many days of the ledger are made before they begin.
 DAYS_AHEAD = 14
 _PREFIX = "ledger_entry_"
@@ -83,10 +85,18 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
     tokens = {row["id"]: row["lease_token"] for row in claimed}
-    days = {"oldest": _oldest_of(tokens), "now": now}
-    rows = sql.fetch("read_archivable", {"ids": sorted(tokens), **days}, PACKAGE)
-    storage.append_archive(now.date(), [_line(row, now=now) for row in rows])
+    storage.append_archive(now.date(), _lines(sorted(tokens), now=now))
+    ids = list(tokens)
+    return sum(
+        _drop({id_: tokens[id_] for id_ in ids[start : start + DROPPED_AT_ONCE]})
+        for start in range(0, len(ids), DROPPED_AT_ONCE)
+    )
+
+
+def _drop(tokens: dict[int, int]) -> int:
+    """Drop archived workunits that are still ours, in a short transaction; how many."""
     with transaction.atomic():
+        sql.execute("forget_plans", {}, PACKAGE)
         locked = sql.fetch(
             "lock_archived",
             {"ids": list(tokens), "tokens": list(tokens.values())},
@@ -95,29 +105,42 @@ def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
         return sql.execute("drop_workunits", {"ids": [row["id"] for row in locked]}, PACKAGE)
 
 
-def _oldest_of(tokens: dict[int, int]) -> datetime:
+def _oldest_of(ids: list[int]) -> datetime:
     """Nothing happened to these workunits before: older days of the ledger need not be read."""
-    (row,) = sql.fetch("read_oldest_birth", {"ids": list(tokens)}, PACKAGE)
+    (row,) = sql.fetch("read_oldest_birth", {"ids": ids}, PACKAGE)
     oldest: datetime = row["oldest"]
     return oldest
 
 
-def _line(row: dict[str, Any], *, now: datetime) -> bytes:
-    workunit = _in_words(row["workunit"])
-    workunit["app"] = row["app"]
+def _lines(ids: list[int], *, now: datetime) -> list[bytes]:
+    """One line of JSON for each workunit: its whole story."""
+    params = {"ids": ids, "oldest": _oldest_of(ids), "now": now}
+    facts: dict[int, dict[str, Any]] = {id_: {} for id_ in ids}
+    for row in sql.fetch("read_archivable", params, PACKAGE):
+        facts[row["workunit_id"]][row["kind"]] = row["facts"]
+    result_ids = [result["id"] for of in facts.values() for result in of.get("results", ())]
+    details: dict[int, dict[str, Any]] = {id_: {} for id_ in result_ids}
+    for row in sql.fetch("read_archivable_results", {"result_ids": result_ids}, PACKAGE):
+        details[row["result_id"]][row["kind"]] = row["facts"]
+    return [_line(of, details, now=now) for of in facts.values() if "workunit" in of]
+
+
+def _line(facts: dict[str, Any], details: dict[int, dict[str, Any]], *, now: datetime) -> bytes:
+    workunit = _in_words(facts["workunit"])
     workunit["errors"] = [bit.name for bit in ErrorMask(workunit["error_mask"])]
-    outputs: dict[int, list[dict[str, Any]]] = {}
-    for output in row["outputs"] or ():
-        outputs.setdefault(output.pop("result_id"), []).append(output)
+    results, credit = [], []
+    for result in facts.get("results", ()):
+        of = {"outputs": []} | details[result["id"]]
+        credit += of.pop("credit", [])
+        results.append({**_in_words(result), **of})
     entry = {
         "archived_at": now.isoformat(),
         "workunit": workunit,
-        "results": [
-            {**_in_words(result), "outputs": outputs.get(result["id"], [])}
-            for result in row["results"] or ()
-        ],
-        "credit": row["credit"] or [],
-        "timeline": [_step(*step) for step in row["timeline"] or ()],
+        "input_files": workunit.pop("past_inputs", []),
+        "results": results,
+        "credit": credit,
+        "timeline": [_step(*step) for step in facts.get("timeline", ())],
+        **{kind: facts[kind] for kind in ("refusals", "failures") if kind in facts},
     }
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
 

@@ -59,6 +59,7 @@ class TrickleDown(models.Model):
                 condition=models.Q(sent_at__isnull=True),
                 name="read_trickles_down",
             ),
+            models.Index(fields=["result_id"], name="trickles_down_of_result"),
         ]
         verbose_name_plural = "trickles down"
 

@@ -9,9 +9,20 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from daemons import purger, transitioner
+from daemons import file_deleter, purger, transitioner
 from scheduler import storage
-from scheduler.models import CreditEntry, LedgerEntry, Result, ResultFile, Workunit
+from scheduler.models import (
+    CreditEntry,
+    LedgerEntry,
+    Refusal,
+    Result,
+    ResultFile,
+    ScienceFailure,
+    TrickleDown,
+    TrickleUp,
+    UsageSample,
+    Workunit,
+)
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
@@ -79,6 +90,79 @@ def test_the_timeline_goes_with_it_in_words(settings):
     assert ("result", "UNSENT", "OVER/DIDNT_NEED", "transitioner") in steps
 
 
+def test_its_input_files_are_remembered_though_they_are_gone(settings):
+    workunit = rows.a_workunit(transition_at=None)
+    file = rows.an_input(workunit, b"12345")
+    rows.settled(workunit, assimilate_state=2, file_delete_state=1, finished_at=NOON)
+    a_pass(file_deleter)
+    a_pass(purger)
+    (line,) = archived(settings)
+    (listed,) = line["input_files"]
+    assert listed == {"open_name": "in", "name": file.name, "nbytes": 5, "sha256": file.sha256}
+    assert "past_inputs" not in line["workunit"]
+
+
+def test_messages_usage_refusals_and_failures_go_with_it_and_only_these(settings):
+    gone, kept = purgeable(), purgeable(finished_at=NOON + timedelta(days=1))
+    for workunit in (gone, kept):
+        for number, result in enumerate(workunit.results.order_by("id")):
+            with_messages(workunit, result, number)
+    a_pass(purger, now=NOON)
+    (line,) = archived(settings)
+    first = line["results"][0]
+    assert first["usage"][0]["fraction_done"] == 0.5
+    assert first["trickles_up"][0]["variety"] == "progress"
+    assert first["trickles_down"][0]["text"] == "hello"
+    assert line["refusals"][0]["sentence"] == "too little memory"
+    assert line["failures"][0]["error"] == "odd"
+    assert Workunit.objects.get() == kept
+    for table in (UsageSample, TrickleUp, TrickleDown):
+        assert set(table.objects.values_list("result_id", flat=True)) == {
+            result.pk for result in kept.results.all()
+        }
+    assert Refusal.objects.get().workunit_id == kept.pk
+    assert ScienceFailure.objects.filter(stage=1).get().subject_id == kept.pk
+    assert ScienceFailure.objects.filter(stage=3).count() == TrickleUp.objects.count() == 2
+    assert ScienceFailure.objects.filter(stage=4).count() == 2
+
+
+def with_messages(workunit, result, number):
+    """All that can hang on a result, and once what can hang on its workunit."""
+    app, host = workunit.app, rows.a_host()
+    UsageSample.objects.create(result_id=result.pk, at=NOON, fraction_done=0.5)
+    trickle = TrickleUp.objects.create(
+        result_id=result.pk,
+        host=host,
+        app=app,
+        variety="progress",
+        said_at=NOON,
+        received_at=NOON,
+    )
+    TrickleDown.objects.create(
+        host=host, result_id=result.pk, result_name=result.name, text="hello", created_at=NOON
+    )
+    failure = {"app": app, "error": "odd", "failed_at": NOON}
+    ScienceFailure.objects.create(stage=3, subject_id=trickle.pk, **failure)
+    if number == 0:
+        ScienceFailure.objects.create(stage=1, subject_id=workunit.pk, **failure)
+        ScienceFailure.objects.create(stage=4, subject_id=workunit.pk, **failure)
+        Refusal.objects.create(
+            workunit_id=workunit.pk,
+            host_id=host.pk,
+            app_id=app.pk,
+            reason="memory",
+            sentence="too little memory",
+            at=NOON,
+        )
+
+
+def test_a_full_batch_is_dropped_in_short_transactions(monkeypatch):
+    monkeypatch.setattr(purger, "DROPPED_AT_ONCE", 2)
+    for _ in range(5):
+        purgeable()
+    assert a_pass(purger).done == {"purged": 5}
+
+
 @pytest.mark.parametrize(
     "unfinished",
     [
@@ -126,8 +210,57 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):
         purgeable(app, host)
-    assert statements_of(lambda: a_pass(purger)) == 8
+    assert statements_of(lambda: a_pass(purger)) == 10
     assert not Workunit.objects.exists()
+
+
+def rows_read_whole():
+    """How many rows of each table this transaction has read by reading the whole table."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relname, seq_tup_read FROM pg_stat_xact_user_tables")
+        return dict(cursor.fetchall())
+
+
+def test_plans_from_a_small_day_do_not_read_whole_tables_for_each_row():
+    app, host = rows.an_app(), rows.a_host()
+    kept = purgeable(app, host, finished_at=NOON + timedelta(days=1))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE workunit, result, result_file, workunit_file")
+    for _ in range(8):
+        purgeable(app, host)
+        a_pass(purger)
+        purgeable(app, host)
+        Workunit.objects.exclude(pk=kept.pk).delete()
+        connection.check_constraints()
+    assert Workunit.objects.get() == kept
+    for table in ("workunit", "result", "result_file"):
+        with connection.cursor() as cursor:
+            cursor.execute(MANY[table], {"app": app.pk})
+    for _ in range(50):
+        purgeable(app, host)
+    connection.check_constraints()
+    before = rows_read_whole()
+    assert a_pass(purger).done == {"purged": 50}
+    connection.check_constraints()
+    read = {table: number - before.get(table, 0) for table, number in rows_read_whole().items()}
+    assert {table: number for table, number in read.items() if number > 4 * 2000} == {}
+
+
+#: 2 000 workunits with a result and an output each, none of which is finished.
+MANY = {
+    "workunit": """
+        INSERT INTO workunit (name, app_id, outputs, meta, created_at)
+        SELECT 'many_' || g, %(app)s, '[]', '{}', now() FROM generate_series(1, 2000) AS g
+    """,
+    "result": """
+        INSERT INTO result (workunit_id, app_id, name, attempt, created_at)
+        SELECT id, app_id, name || '_0', 0, now() FROM workunit WHERE name LIKE 'many_%%'
+    """,
+    "result_file": """
+        INSERT INTO result_file (result_id, position, name, nbytes, md5, sha256)
+        SELECT id, 0, name || '_0', 1, '', '' FROM result WHERE name LIKE 'many_%%'
+    """,
+}
 
 
 # The ledger's days
