@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 
 from scheduler.lifecycle import ServerState
-from scheduler.models import Account, App, AppVersion, CreditEntry, Host, Result, Workunit
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    CreditEntry,
+    Heartbeat,
+    Host,
+    Result,
+    Workunit,
+)
 from scheduler.queries import counts
 from scheduler.queries.counts import Count
 
@@ -18,6 +27,8 @@ from scheduler.queries.counts import Count
 KEEP = timedelta(seconds=2)
 #: How many of the newest valid results are shown.
 LATEST = 8
+#: The longest interval of the housekeeper's chores is a day.
+LATE_CHORE = timedelta(days=2)
 
 _CACHE_KEY = "manyhands.status"
 
@@ -143,7 +154,13 @@ def _stations(workunits: Mapping[str, Count], now: datetime) -> tuple[Station, .
         ),
         Station("file_deleter", "deletes files nobody needs", workunits["waiting_for_deletion"]),
         Station("purger", "archives finished workunits", workunits["finished"]),
+        Station("housekeeper", "does daily chores", counts.capped(_late_chores(now))),
     )
+
+
+def _late_chores(now: datetime) -> QuerySet[Heartbeat]:
+    """Chores that were not done for longer than any of their intervals."""
+    return Heartbeat.objects.filter(name__startswith="chore ", seen_at__lt=now - LATE_CHORE)
 
 
 def _age(at: datetime | None, now: datetime) -> timedelta | None:

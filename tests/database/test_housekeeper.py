@@ -24,6 +24,7 @@ from scheduler.models import (
     UsageSample,
 )
 from scheduler.policy.credit import recent_average
+from scheduler.queries import status
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -82,6 +83,17 @@ def test_a_chore_that_fails_is_tried_again_soon_and_the_others_are_done(monkeypa
 def test_an_idle_housekeeper_says_nothing_of_what_it_looked_at():
     rows.a_host()
     assert a_pass(housekeeper).sentence() == "nothing to do"
+
+
+def test_the_status_page_shows_chores_that_nobody_does():
+    a_pass(housekeeper)
+
+    def late(now):
+        [found] = [one for one in status.read(now=now).stations if one.daemon == "housekeeper"]
+        return found.waiting.value
+
+    assert late(NOON + DAY) == 0
+    assert late(NOON + 3 * DAY) == len(housekeeper.CHORES)
 
 
 # Recent averages
