@@ -1,4 +1,4 @@
-"""Gives up on results: past their deadline, never acknowledged, or refused to all who asked.
+"""Gives up on results: overdue, never acknowledged, refused to all who asked.
 
 Deadlines move by the time in which volunteers could not reach us, before anything is given up; and
 while the web processes are away, nobody can reply, so that nothing is.  A lease that ran out needs

@@ -1,4 +1,4 @@
-"""Has a web process say twice a minute that it is alive, so that outages are noticed."""
+"""Has a web process say that it is alive, so that outages are noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes files that no row knows any more: antique uploads, blobs of submissions that failed.
+"""Deletes files that nobody will ask for: antique uploads, orphaned downloads.
 
 The rule: X is the submission of the oldest workunit that is not assimilated; an upload from before
 X is for a workunit that is done, or gone; unless a result that still has its files owns it, nobody

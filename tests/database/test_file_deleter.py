@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 
-from daemons import file_deleter
+from daemons import file_deleter, transitioner
 from scheduler import storage
+from scheduler.facts.hosts import Report
 from scheduler.facts.work import output_name
 from scheduler.models import AppVersionFile, File, Result, Workunit
+from scheduler.operations import report
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
 
@@ -123,6 +126,50 @@ def test_a_doomed_file_that_cannot_be_deleted_keeps_its_row():
     path.rmdir()
     a_pass(file_deleter, now=rows.hours(1))
     assert not File.objects.exists()
+
+
+def test_what_comes_after_everything_else_was_deleted_goes_too():
+    """From a result that did not reply to its late report, and to the end of its file."""
+    host = rows.a_host()
+    workunit = rows.a_workunit(transition_at=rows.hours(0))
+    canonical = rows.a_result(workunit, "valid", output=b"x", uploaded=True)
+    late = rows.a_result(workunit, "noreply", host=host, credit_deadline=rows.hours(-1))
+    rows.settled(workunit, canonical, assimilate_state=2)
+    for daemon in (transitioner, file_deleter):
+        a_pass(daemon)
+    late.refresh_from_db()
+    assert late.file_delete_state == 2
+
+    name = output_name(late.name, late.pk, 0)
+    with storage.begin_upload(name, 0) as upload:
+        upload.write(b"y")
+        upload.finish(md5=None)
+    said = Report(name=late.name, client_state=5, exit_status=0)
+    reported = report.look_up([said], most=10)
+    with transaction.atomic():
+        report.lock(reported)
+        report.record(
+            reported,
+            account_id=host.account_id,
+            host_id=host.pk,
+            ncpus=1,
+            daily_quota=0,
+            now=rows.hours(1),
+        )
+    late.refresh_from_db()
+    assert (late.outcome, late.file_delete_state) == (1, 1)
+
+    for daemon in (transitioner, file_deleter):
+        a_pass(daemon, now=rows.hours(1))
+    late.refresh_from_db()
+    assert (late.validate_state, late.file_delete_state) == (5, 2)
+    assert not storage.upload_path(name).exists()
+    assert moves(late)[-4:] == [
+        "result: OVER/NO_REPLY→OVER/SUCCESS",
+        "result files: DONE→READY",
+        "validation: INIT→TOO_LATE",
+        "result files: READY→DONE",
+    ]
 
 
 @pytest.mark.parametrize("count", [1, 500])
