@@ -182,7 +182,9 @@ def test_hosts_are_divided_by_speed_into_as_many_classes_as_there_are_sizes():
         host = rows.a_host()
         HostAppVersion.objects.create(host=host, app_version=version, et_n=10, et_avg=10 / speed)
         HostAppVersion.objects.create(host=host, app_version=better, et_n=10, et_avg=1 / speed)
-    HostAppVersion.objects.create(host=rows.a_host(), app_version=version, et_n=4, et_avg=1e-12)
+    # Too few results yet: nobody knows how fast these are.
+    for _ in range(2):
+        HostAppVersion.objects.create(host=rows.a_host(), app_version=version, et_n=4, et_avg=1e-12)
     assert a_pass(housekeeper).done == {"apps divided by size": 1}
     assert fresh(app).size_bounds == [pytest.approx(4e9)]
     assert not a_pass(housekeeper, now=NOON + DAY).changed
