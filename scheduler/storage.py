@@ -56,6 +56,7 @@ DIGEST_ATTRIBUTE: Final = "user.manyhands"
 _DIGEST: Final = struct.Struct(">Q16s32s")
 _CHUNK: Final = 1 << 20
 _TRAILER: Final = 8
+_ARCHIVE: Final = ".jsonl.gz"
 _LONGEST_NAME: Final = 255
 _BAD_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f%/\\<>&\"\ud800-\udfff]")
 _NO_ATTRIBUTES: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ENOSYS}
@@ -761,7 +762,7 @@ def append_archive(day: date, lines: Iterable[bytes]) -> Path:
 
     A member that a crash cut short was never promised to anyone; the next append removes it.
     """
-    path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}.jsonl.gz")
+    path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}{_ARCHIVE}")
     data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
     if not data:
         return path
@@ -787,6 +788,20 @@ def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
     with open(path, "rb") as file:
         for _, data in _members(file):
             yield from data.splitlines()
+
+
+def archive_days() -> dict[str, Path]:
+    """Return the archive's files by day (``YYYY-MM-DD``), the newest day first."""
+    folder = Path(settings.VAR_DIR, "archive")
+    found = {path.name.removesuffix(_ARCHIVE): path for path in folder.glob(f"*{_ARCHIVE}")}
+    return dict(sorted(found.items(), reverse=True))
+
+
+def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return how many bytes an archive has, and where its last whole member ends."""
+    with open(path, "rb") as file:
+        end = max((position for position, _ in _members(file)), default=0)
+        return os.fstat(file.fileno()).st_size, end
 
 
 #: Where whole members ended when this process last appended: file name -> (position, the bytes

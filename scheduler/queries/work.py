@@ -92,7 +92,7 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
     if workunit_id is None:
         msg = (
             f"There is no workunit or result named {name!r}. "
-            "Hint: finished ones are dropped; look for the name in var/archive."
+            "Hint: finished ones are dropped; try `manage.py archive show NAME`."
         )
         raise UnknownName(msg)
     facts = workunit_facts(workunit_id)

@@ -1,0 +1,187 @@
+"""The archive tells the story of what was purged, and the messages can be looked at."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from daemons import file_deleter, purger
+from scheduler import storage
+from scheduler.facts.messages import TrickleSaid
+from scheduler.models import CreditEntry, FileRequest, TrickleDown
+from scheduler.operations import trickles
+from scheduler.queries import archive
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+
+pytestmark = pytest.mark.django_db
+
+
+def purged(app=None, *, now=NOON, **fields):
+    """A workunit that was answered, purged at a moment."""
+    workunit = rows.a_workunit(app, transition_at=None, **fields)
+    rows.an_input(workunit, workunit.name.encode())
+    canonical = rows.a_result(workunit, "valid", output=b"x", file_delete_state=2)
+    rows.a_result(workunit, "error", file_delete_state=2)
+    CreditEntry.objects.create(
+        result_id=canonical.pk,
+        rule="validated",
+        account=canonical.account,
+        host=canonical.host,
+        app=workunit.app,
+        amount=2,
+        granted_at=NOON,
+    )
+    rows.settled(workunit, canonical, assimilate_state=2, file_delete_state=1)
+    a_pass(file_deleter, now=now)
+    assert a_pass(purger, now=now).done["purged"] == 1
+    return workunit
+
+
+def say(*words, **options):
+    out, err = StringIO(), StringIO()
+    call_command(*words, stdout=out, stderr=err, **options)
+    return out.getvalue() + err.getvalue()
+
+
+def test_a_workunit_and_its_results_are_found_by_name():
+    workunit = purged()
+    purged()
+    for name in (workunit.name, f"{workunit.name}_0", f"{workunit.name}_1"):
+        found = archive.find(name)
+        assert (found.name, found.day) == (workunit.name, "2026-01-01")
+    assert found.verdict == f"answered by {workunit.name}_0"
+
+
+def test_a_part_of_a_name_is_no_name():
+    workunit = purged(name="range_10")
+    with pytest.raises(archive.NotArchived, match="'range_1'"):
+        archive.find("range_1")
+    assert archive.find("range_10").entry["workunit"]["id"] == workunit.pk
+
+
+def test_what_a_crash_archived_twice_is_told_once_by_its_newest_line():
+    workunit = purged()
+    (path,) = storage.archive_days().values()
+    (line,) = storage.read_archive(path)
+    again = json.loads(line) | {"archived_at": "2026-01-02T00:00:00+00:00"}
+    storage.append_archive(date(2026, 1, 1), [json.dumps(again).encode()])
+    assert archive.find(workunit.name).entry["archived_at"] == "2026-01-02T00:00:00+00:00"
+    assert len(list(archive.listed())) == 1
+    assert [(day.workunits, day.repeated) for day in archive.verified()] == [(1, 1)]
+
+
+def test_the_list_begins_with_the_newest_and_ends_with_the_day_asked_for():
+    app = rows.an_app()
+    old, other = purged(app), purged()
+    new = purged(app, now=NOON + timedelta(days=2))
+    assert [one.name for one in archive.listed()] == [new.name, other.name, old.name]
+    assert [one.name for one in archive.listed(app=app.name)] == [new.name, old.name]
+    assert [one.name for one in archive.listed(since=date(2026, 1, 3))] == [new.name]
+
+
+def test_show_prints_the_whole_story():
+    workunit = purged()
+    said = say("archive", "show", workunit.name)
+    for part in (
+        f"workunit {workunit.name} of app {workunit.app.name}, answered by {workunit.name}_0",
+        "submitted 2025-12-30 12:00:00, finished 2026-01-01 11:00:00, archived 2026-01-01 12:00:00",
+        "input in: in_",
+        f"result {workunit.name}_0: OVER/SUCCESS, VALID, host ",
+        f"output {workunit.name}_0_r",
+        "- 2 credit to account ",
+        "workunit files: READY → DONE",
+    ):
+        assert part.lower() in said.lower(), part
+    facts = json.loads(say("archive", "show", f"{workunit.name}_1", json=True))
+    assert facts["workunit"]["name"] == workunit.name
+    assert facts["input_files"][0]["open_name"] == "in"
+
+
+def test_show_refuses_what_is_not_there():
+    with pytest.raises(CommandError, match="`manage"):
+        say("archive", "show", "nothing")
+    with pytest.raises(CommandError, match="archive show NAME"):
+        say("archive", "show")
+
+
+def test_list_and_verify_say_what_is_there():
+    assert "Nothing of this" in say("archive", "list")
+    workunit = purged()
+    assert f"2026-01-01  {workunit.name}  {workunit.app.name}  answered by" in say(
+        "archive", "list"
+    )
+    assert json.loads(say("archive", "list", "--limit", "0", json=True))["workunits"] == []
+    assert "is sound: 1 workunit in 1 day" in say("archive", "verify")
+
+
+def test_verify_finds_a_line_that_cannot_be_read_and_warns_of_a_torn_end():
+    purged()
+    (path,) = storage.archive_days().values()
+    with path.open("ab") as file:
+        file.write(b"\x1f\x8b torn")
+    assert "ends with 7 bytes that are no whole part" in say("archive", "verify")
+    storage.append_archive(date(2026, 1, 1), [b'{"workunit": 1'])
+    with pytest.raises(CommandError, match="2026-01-01 line 2"):
+        say("archive", "verify")
+
+
+# Messages
+
+
+@pytest.fixture
+def running():
+    return rows.a_result(rows.a_workunit(), "sent")
+
+
+def test_trickles_are_listed_in_both_directions_and_sent(running):
+    assert say("trickle", "list") == "Nothing was said.\n"
+    said = TrickleSaid(result_name=running.name, said_at=NOON, variety="progress", text="<a>\n1")
+    trickles.keep([said], host_id=running.host_id, now=NOON)
+    assert "is told with the next reply" in say("trickle", "send", running.name, "go on")
+    assert TrickleDown.objects.get().text == "go on"
+    listed = say("trickle", "list", running.name)
+    assert f"up    {running.name}  waits  <a> 1" in listed
+    assert f"down  {running.name}  waits  go on" in listed
+    assert say("trickle", "list", "other_0") == "Nothing was said.\n"
+    assert len(json.loads(say("trickle", "list", json=True))["trickles"]) == 2
+
+
+def test_what_cannot_be_told_is_refused(running):
+    with pytest.raises(CommandError, match="There is no result 'other_0'"):
+        say("trickle", "send", "other_0", "go on")
+    with pytest.raises(CommandError, match="trickle send RESULT TEXT"):
+        say("trickle", "send", running.name)
+
+
+def test_hosts_are_asked_for_files_and_what_became_of_it_is_listed(tmp_path):
+    host = rows.a_host()
+    path = tmp_path / "map.dat"
+    path.write_bytes(b"a map")
+    assert say("host_file", "list") == "No host was asked for a file.\n"
+    assert "is asked to fetch map_" in say("host_file", "put", str(host.pk), str(path))
+    assert "is asked to send out_1" in say("host_file", "get", str(host.pk), "out_1")
+    assert "is asked to delete old_1" in say("host_file", "delete", str(host.pk), "old_1")
+    assert FileRequest.objects.count() == 3
+    with storage.begin_upload("out_1", 0) as upload:
+        upload.write(b"!")
+        upload.finish(md5=None)
+    listed = say("host_file", "list", str(host.pk))
+    assert "delete  old_1  waiting" in listed
+    assert str(storage.upload_path("out_1")) in listed
+    assert json.loads(say("host_file", "list", "0", json=True))["requests"] == []
+
+
+def test_what_cannot_be_asked_of_a_host_is_refused(tmp_path):
+    with pytest.raises(CommandError, match="There is no host 7"):
+        say("host_file", "get", "7", "out_1")
+    with pytest.raises(CommandError, match="host_file put HOST FILE"):
+        say("host_file", "put", "7")
+    host = rows.a_host()
+    with pytest.raises(CommandError, match="nowhere"):
+        say("host_file", "put", str(host.pk), str(tmp_path / "nowhere"))
