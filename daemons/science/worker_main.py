@@ -1,7 +1,8 @@
 """The worker process: takes one call after the other from its daemon, and answers.
 
 Started as ``python -m daemons.science.worker_main SOCKET TRACES``, two file descriptors.  Imports
-what the calls name and nothing else; what the science prints goes to the daemon's standard error.
+what the calls name, and no Django unless they do; what the science prints goes to the daemon's
+standard error.
 A message is eight bytes of length, big-endian, and that many bytes of pickle:
 
     to the worker       (target, args), target being ``package.module:function``
@@ -39,6 +40,8 @@ def main(channel_number: int, traces: int) -> None:
     # A crash, and a daemon that lost its patience, leave behind where the science was.
     faulthandler.enable(traces)
     faulthandler.register(signal.SIGUSR1, traces, all_threads=True)
+    # Comparing is what most calls do: its import is ours, not the first call's.
+    import_module("daemons.science.comparison")
     with socket.socket(fileno=channel_number) as channel:
         channel.sendall(packed(("ready",)))
         while (request := _receive(channel)) is not None:

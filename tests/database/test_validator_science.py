@@ -18,7 +18,7 @@ from tests.database.passes import a_pass, moves, statements_of
 pytestmark = pytest.mark.django_db
 
 MOODY = "python:tests.database.moody.Moody"
-QUICK = timedelta(seconds=0.5)
+QUICK = timedelta(seconds=0.75)
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +197,7 @@ def test_an_app_that_hangs_time_after_time_rests():
         asking("hang", "ant", app=app)
     hung = [a_pass(validator).done for _ in range(3)]
     assert hung == [{"put off": 1}, {"put off": 1}, {}]
-    assert a_pass(validator, now=NOON + 10 * QUICK).done == {"put off": 1}
+    assert a_pass(validator, now=NOON + 8 * QUICK).done == {"put off": 1}
 
 
 def test_what_fails_too_often_is_parked_and_left_alone(caplog):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -63,8 +64,7 @@ def test_a_hang_is_killed_and_the_next_call_finds_a_new_worker():
 def test_what_a_hanging_call_started_is_killed_with_it(tmp_path):
     with pytest.raises(worker.ScienceTimedOut):
         call("start_program_and_hang", str(tmp_path / "pid"), time_limit=2 * SECOND)
-    child = int((tmp_path / "pid").read_text())
-    assert not is_running(child)
+    assert ends(int((tmp_path / "pid").read_text()))
 
 
 def test_a_hang_that_ignores_signals_is_killed_as_well():
@@ -160,10 +160,15 @@ def test_it_ends_with_its_daemon(tmp_path):
         assert daemon.poll() is None
     daemon.kill()
     daemon.wait()
-    pid = int(note.read_text())
-    while is_running(pid):
-        assert daemon.returncode == -signal.SIGKILL
-    assert not is_running(pid)
+    assert ends(int(note.read_text()))
+
+
+def ends(pid):
+    """Whether a process that was killed is gone soon: the kernel may take a moment."""
+    deadline = monotonic() + 20
+    while is_running(pid) and monotonic() < deadline:
+        pass
+    return not is_running(pid)
 
 
 def is_running(pid):
