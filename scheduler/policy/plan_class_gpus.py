@@ -119,7 +119,7 @@ def unmatched(pattern: str, told: str, what: str) -> str:
 
 
 def _above(most: int, found: int, what: str) -> str:
-    return f"These tasks are not for so new a {what}." if 0 < most < found else ""
+    return f"Your GPU's {what} is too new for these tasks." if 0 < most < found else ""
 
 
 def _dotted(version: int) -> str:

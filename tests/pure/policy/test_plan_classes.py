@@ -166,15 +166,19 @@ CANNOT = [
         "App version needs CUDA but GPU doesn't support it",
     ),
     (with_gpu(NVIDIA), CUDA | {"min_cuda_version": 12021}, OLD_DRIVER),
-    (with_gpu(NVIDIA), CUDA | {"max_cuda_version": 12019}, "These tasks are not for so new a CUDA"),
+    (with_gpu(NVIDIA), CUDA | {"max_cuda_version": 12019}, "Your GPU's CUDA version is too new"),
     (
         with_gpu(NVIDIA),
         CUDA | {"min_nvidia_compcap": 900},
         "Your GPU's compute capability 8.6 is below 9.0.",
     ),
-    (with_gpu(NVIDIA), CUDA | {"max_nvidia_compcap": 700}, "These tasks are not for so new a com"),
+    (
+        with_gpu(NVIDIA),
+        CUDA | {"max_nvidia_compcap": 700},
+        "Your GPU's compute capability is too new",
+    ),
     (with_gpu(NVIDIA), CUDA | {"min_driver_version": 53519}, OLD_DRIVER),
-    (with_gpu(NVIDIA), CUDA | {"max_driver_version": 53517}, "These tasks are not for so new a d"),
+    (with_gpu(NVIDIA), CUDA | {"max_driver_version": 53517}, "Your GPU's driver is too new"),
     (
         with_gpu(NVIDIA),
         CUDA | {"min_gpu_ram_mb": 12289},
@@ -197,7 +201,7 @@ CANNOT = [
     (
         with_gpu(AMD),
         {"gpu_type": "amd", "opencl": True, "max_opencl_version": 102},
-        "These tasks are not for so new a OpenCL version.",
+        "Your GPU's OpenCL version is too new for these tasks.",
     ),
     (
         with_gpu(AMD),
