@@ -125,6 +125,10 @@ class _Worker:
             raise ScienceTimedOut(sentence, f"{sentence}\n{where}") from None
         except OSError:
             raise self._crashed(target) from None
+        except BaseException:
+            # Interrupted half way: the answer to this request must not be taken for the next one's.
+            _stop()
+            raise
 
     def end(self) -> None:
         """Kill the whole process group and forget it; twice is fine."""
@@ -151,8 +155,11 @@ class _Worker:
     def _receive(self, target: str, deadline: float) -> tuple[Any, ...]:
         head = self._read(LENGTH, target, deadline)
         data = self._read(int.from_bytes(head, "big"), target, deadline)
-        # Written by our own worker, whose science the operator has chosen to run.
-        answer: tuple[Any, ...] = pickle.loads(data)  # noqa: S301
+        try:
+            # Written by our own worker, whose science the operator has chosen to run.
+            answer: tuple[Any, ...] = pickle.loads(data)  # noqa: S301
+        except Exception as error:
+            raise ScienceRaised(f"The answer of {target} cannot be unpickled: {error!r}") from error
         return answer
 
     def _read(self, count: int, target: str, deadline: float) -> bytes:

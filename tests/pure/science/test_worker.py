@@ -123,6 +123,25 @@ def test_what_is_wrong_with_a_call_is_said_and_the_worker_stays(target, sentence
     assert call("process") == before
 
 
+def test_an_answer_that_cannot_be_read_is_the_sciences_fault():
+    with pytest.raises(worker.ScienceRaised, match="cannot be unpickled: ValueError"):
+        call("answer_unreadably")
+    assert call("double", 1) == [1, 1]
+
+
+def test_an_interrupted_calls_answer_is_not_taken_for_the_next_ones(monkeypatch):
+    call("double", 1)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worker._Worker, "_wait_for_bytes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            call("double", "first")
+    assert call("double", "second") == ["second", "second"]
+
+
 def test_a_transient_error_passes_through_as_such():
     with pytest.raises(TransientScienceError, match="the disk is full"):
         call("wait_for_better_times")
