@@ -1,0 +1,54 @@
+"""The science that apps name is checked before it is needed."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from django.core.management import call_command
+
+from tests import rows
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*words):
+    out = io.StringIO()
+    status = 0
+    try:
+        call_command("check_science", *words, stdout=out)
+    except SystemExit as end:
+        status = end.code
+    return status, out.getvalue().strip()
+
+
+def test_what_every_app_has_from_the_start_is_well():
+    rows.an_app()
+    assert run() == (0, "1 app checked: nothing wrong.")
+
+
+def test_what_is_wrong_is_said_with_its_app():
+    rows.an_app("fine")
+    rows.an_app("sums", assimilator="datset", validator_options={"absolute": 1}, validator="numerc")
+    status, said = run()
+    assert status == 1
+    assert said.splitlines() == [
+        "sums: validator: There is no validator 'numerc'. Hint: did you mean 'numeric'?",
+        "sums: assimilator: There is no assimilator 'datset'. Hint: did you mean 'dataset'?",
+        "2 apps checked: 2 wrong.",
+    ]
+
+
+def test_options_are_checked_too():
+    rows.an_app("sums", assimilator="webhook", assimilator_options={"ulr": "https://x.example"})
+    _, said = run("sums", "--json")
+    (wrong,) = json.loads(said)["wrong"]
+    assert wrong["sentence"] == "webhook knows no option 'ulr'. Hint: did you mean 'url'?"
+
+
+def test_only_the_apps_that_are_named_are_checked():
+    rows.an_app("bad", assimilator="nothing")
+    rows.an_app("good")
+    assert run("good")[0] == 0
+    assert run("other") == (1, "other: app: There is no app 'other'.\n0 apps checked: 1 wrong.")
