@@ -6,7 +6,7 @@ from typing import Any
 
 _DURATION = "Days and hh:mm:ss."
 
-FIELDSETS: tuple[tuple[str | None, dict[str, Any]], ...] = (
+FIELDSETS: Any = (
     (
         None,
         {
@@ -94,7 +94,13 @@ FIELDSETS: tuple[tuple[str | None, dict[str, Any]], ...] = (
         "Messages and generated work",
         {
             "classes": ("collapse",),
-            "fields": ("trickle_handlers", "generator", "generator_options", "cushion"),
+            "fields": (
+                "trickle_handlers",
+                "generator",
+                "generator_options",
+                "cushion",
+                "generator_state",
+            ),
         },
     ),
 )

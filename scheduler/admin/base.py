@@ -84,7 +84,7 @@ class StaffAdmin(Base):
         return super().get_search_results(request, queryset, search_term)
 
     def formfield_for_dbfield(
-        self, db_field: models.Field[Any, Any], request: HttpRequest | None, **kwargs: Any
+        self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
         """Say below the field what it means."""
         if (said := self.helps.get(db_field.name)) is not None:

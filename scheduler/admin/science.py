@@ -53,7 +53,7 @@ class AppAdmin(StaffAdmin):
     list_filter = ("deprecated", "beta", "one_result_per", "credit_rule")
     search_fields = ("name", "user_friendly_name")
     ordering = ("name",)
-    readonly_fields = ("created_at", "total_credit", "min_avg_pfc")
+    readonly_fields = ("created_at", "total_credit", "min_avg_pfc", "generator_state")
     fieldsets = FIELDSETS
     helps = HELPS
 

@@ -78,4 +78,4 @@ SELECT
         ) AS parked
     ) AS parked,
     (SELECT count(*) FROM outage WHERE outage.applied_at IS NULL) AS open_outages,
-    (SELECT max(heartbeat.seen_at) FROM heartbeat) AS web_seen_at
+    (SELECT heartbeat.seen_at FROM heartbeat WHERE heartbeat.name = 'web') AS web_seen_at

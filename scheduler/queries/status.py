@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
 from django.db.models import Min, QuerySet
 
+from scheduler import storage
 from scheduler.lifecycle import ServerState
 from scheduler.models import (
     Account,
@@ -18,6 +19,7 @@ from scheduler.models import (
     Heartbeat,
     Host,
     Result,
+    TrickleUp,
     Workunit,
 )
 from scheduler.queries import counts
@@ -35,12 +37,16 @@ _CACHE_KEY = "manyhands.status"
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """What one daemon has before it; `behind` is how long the oldest of it has been waiting."""
+    """What one daemon has before it; `behind` is how long the oldest of it has been waiting.
+
+    `silent` is how long ago it was last seen alive, None if it never was.
+    """
 
     daemon: str
     does: str
     waiting: Count
     behind: timedelta | None = None
+    silent: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def read(*, now: datetime) -> Status:
             "accounts": counts.rows(Account, sizes),
             "hosts": counts.rows(Host, sizes),
         },
-        stations=_stations(workunits, now),
+        stations=_with_lives(_stations(workunits, now), now),
         apps=_apps(),
         latest=_latest(),
     )
@@ -152,6 +158,11 @@ def _stations(workunits: Mapping[str, Count], now: datetime) -> tuple[Station, .
         Station(
             "assimilator", "hands answers to the science", workunits["waiting_for_assimilation"]
         ),
+        Station(
+            "trickle_handler",
+            "takes messages of running results",
+            counts.capped(TrickleUp.objects.filter(handled_at=None)),
+        ),
         Station("file_deleter", "deletes files nobody needs", workunits["waiting_for_deletion"]),
         Station("purger", "archives finished workunits", workunits["finished"]),
         Station("housekeeper", "does daily chores", counts.capped(_late_chores(now))),
@@ -161,6 +172,13 @@ def _stations(workunits: Mapping[str, Count], now: datetime) -> tuple[Station, .
 def _late_chores(now: datetime) -> QuerySet[Heartbeat]:
     """Chores that were not done for longer than any of their intervals."""
     return Heartbeat.objects.filter(name__startswith="chore ", seen_at__lt=now - LATE_CHORE)
+
+
+def _with_lives(stations: tuple[Station, ...], now: datetime) -> tuple[Station, ...]:
+    seen = storage.signs_of_life()
+    return tuple(
+        replace(station, silent=_age(seen.get(station.daemon), now)) for station in stations
+    )
 
 
 def _age(at: datetime | None, now: datetime) -> timedelta | None:

@@ -19,7 +19,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from scheduler.lifecycle import Outcome
-from scheduler.queries import status
+from scheduler.operations import maintenance
+from scheduler.policy.alerts import SILENT_AFTER, Alert
+from scheduler.queries import alerts, status
 from scheduler.queries.counts import Count
 from scheduler.queries.status import Status
 
@@ -61,8 +63,18 @@ def status_page(request: HttpRequest) -> HttpResponse:
             "outcomes": _outcomes(live.outcomes),
             "people": _figures("people", live.people),
             "stations": _stations(live),
+            "maintenance": maintenance.current(),
+            "alerts": _alerts(request),
         },
     )
+
+
+def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
+    """What staff must know now; volunteers see the daemons' life and the counts."""
+    # A visitor without a session costs no statement.
+    if not (request.COOKIES and request.user.is_staff):
+        return ()
+    return alerts.current(now=timezone.now())
 
 
 @require_safe
@@ -80,6 +92,10 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
                 station.daemon: station.behind.total_seconds()
                 for station in live.stations
                 if station.behind is not None
+            },
+            "silent_seconds": {
+                station.daemon: None if station.silent is None else station.silent.total_seconds()
+                for station in live.stations
             },
             "apps": [
                 {
@@ -126,6 +142,7 @@ def _labels(live: Status, groups: Mapping[str, Mapping[str, Count]]) -> dict[str
         for name, count in counts.items()
     }
     labels |= {f"behind.{station.daemon}": _behind(station.behind) for station in live.stations}
+    labels |= {f"life.{station.daemon}": _life(station.silent) for station in live.stations}
     return labels
 
 
@@ -168,9 +185,21 @@ def _stations(live: Status) -> list[dict[str, Any]]:
             "does": station.does,
             "waiting": Figure(f"waiting.{station.daemon}", "waiting", station.waiting),
             "behind": _behind(station.behind),
+            "life": _life(station.silent),
         }
         for station in live.stations
     ]
+
+
+def _life(silent: timedelta | None) -> str:
+    """Say whether a daemon is alive.
+
+    >>> _life(timedelta(seconds=9)), _life(timedelta(hours=3)), _life(None)
+    ('alive', 'silent for 3 h', 'never seen')
+    """
+    if silent is None:
+        return "never seen"
+    return "alive" if silent <= SILENT_AFTER else f"silent for {_behind(silent)}"
 
 
 def _behind(behind: timedelta | None) -> str:

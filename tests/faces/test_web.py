@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +16,7 @@ from django.utils import timezone
 
 from scheduler.lifecycle import AssimilateState, FileDeleteState
 from scheduler.models import Account, App, AppVersion, CreditEntry, Platform
+from scheduler.operations import maintenance
 from scheduler.queries import counts, status
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled
@@ -225,11 +228,46 @@ def test_big_tables_are_estimated_and_say_so(
 def test_any_number_of_readers_cost_one_reading(
     client: Client, django_assert_num_queries: Any, django_assert_max_num_queries: Any
 ) -> None:
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(14):
         client.get("/")
     with django_assert_num_queries(0):
         client.get("/")
         client.get("/status.json")
+
+
+# Life
+
+
+def test_the_page_says_which_daemons_are_alive(client: Client) -> None:
+    run = settings.VAR_DIR / "run"
+    run.mkdir(parents=True)
+    (run / "validator.alive").touch()
+    (run / "purger.alive").touch()
+    long_ago = time.time() - 7300
+    os.utime(run / "purger.alive", (long_ago, long_ago))
+    said = numbers(client)
+    assert [said["labels"][f"life.{name}"] for name in ("validator", "purger", "assimilator")] == [
+        "alive",
+        "silent for 2 h",
+        "never seen",
+    ]
+    assert said["silent_seconds"]["assimilator"] is None
+    assert 7300 <= said["silent_seconds"]["purger"] < 7400
+
+
+def test_maintenance_stands_on_the_page(client: Client) -> None:
+    assert "for maintenance" not in client.get("/").content.decode()
+    maintenance.begin(message="New disks.", now=NOON)
+    page = client.get("/").content.decode()
+    assert "Project is temporarily shut down for maintenance. New disks." in page
+
+
+def test_alerts_are_for_staff_alone(client: Client) -> None:
+    assert "What needs you now" not in client.get("/").content.decode()
+    client.force_login(an_account("volunteer"))
+    assert "What needs you now" not in client.get("/").content.decode()
+    client.force_login(an_account("chief", is_staff=True))
+    assert "No daemon has ever run here." in client.get("/").content.decode()
 
 
 # Errors
