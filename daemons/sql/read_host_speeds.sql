@@ -1,7 +1,9 @@
--- How fast each host was with an app's work, by its best version: estimated operations per second.
-SELECT max(1 / known.et_avg) AS speed
+-- How fast each host was with an app's work, by its best version: estimated operations per second,
+-- times the part of the time in which it computes.
+SELECT max(least(1, greatest(0.1, host.on_frac * host.active_frac)) / known.et_avg) AS speed
 FROM host_app_version AS known
 INNER JOIN app_version AS version ON known.app_version_id = version.id
+INNER JOIN host ON known.host_id = host.id
 WHERE
     version.app_id = %(app_id)s::bigint
     AND known.et_n >= %(samples)s::double precision

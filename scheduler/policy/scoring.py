@@ -24,18 +24,24 @@ NO_BETA: Final = "Your preferences do not allow test applications."
 DISLIKED: Final = "Your keywords rule these tasks out."
 
 
-def score(candidate: Candidate, *, app: AppFacts, host: HostFacts) -> float | None:
-    """How much is to be said for giving the candidate to the host; None: its volunteer refuses."""
+def score(
+    candidate: Candidate, *, app: AppFacts, host: HostFacts, speed: float = 0.0
+) -> float | None:
+    """How much is to be said for giving the candidate to the host; None: its volunteer refuses.
+
+    `speed` is the host's with the app's best version, in operations per second; its benchmark if
+    that is not known.
+    """
     taste = host.taste
     if why_unwanted(candidate, app=app, taste=taste):
         return None
-    speed = size_classes.effective_speed(host.fpops, host.active_fraction)
+    effective = size_classes.effective_speed(speed or host.fpops, host.active_fraction)
     return (
         candidate.priority
         + beta_score(app)
         + selection_score(app, taste)
         + locality_score(candidate, app)
-        + size_score(candidate, app, speed)
+        + size_score(candidate, app, effective)
         + keyword_score(candidate, taste)
     )
 

@@ -129,7 +129,9 @@ def order(
             if why := scoring.why_unwanted(candidate, app=app, taste=taste):
                 disliked.append((candidate, why))
                 continue
-            points = scoring.score(candidate, app=app, host=host) or 0.0
+            best = next(iter(rules.versions.get(app.id, ())), None)
+            speed = estimates.flops(best, host.fpops) if best else 0.0
+            points = scoring.score(candidate, app=app, host=host, speed=speed) or 0.0
         if candidate.target_kind:
             points += _FIRST
         scored.setdefault(points, {}).setdefault(candidate.app_id, []).append(candidate)

@@ -12,9 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 
-def effective_speed(fpops: float, active_fraction: float) -> float:
-    """The speed by which hosts are compared: operations per second and CPU, while it is on."""
-    return fpops * active_fraction
+def effective_speed(speed: float, active_fraction: float) -> float:
+    """The speed by which hosts are compared: a fast one that is seldom on is slow.
+
+    The census reckons the same in ``daemons/sql/read_host_speeds.sql``.
+    """
+    return speed * active_fraction
 
 
 def size_class(speed: float, bounds: Sequence[float]) -> int:

@@ -42,10 +42,13 @@ def score(
     *,
     app: dict[str, Any] | None = None,
     host: dict[str, Any] | None = None,
+    speed: float = 0.0,
     **candidate: Any,
 ) -> float | None:
     facts = HostFacts(id=1, account_id=1, taste=taste or Taste(), **(host or {}))
-    return scoring.score(a_candidate(**candidate), app=an_app(**(app or {})), host=facts)
+    return scoring.score(
+        a_candidate(**candidate), app=an_app(**(app or {})), host=facts, speed=speed
+    )
 
 
 def test_without_any_rule_the_score_is_the_priority():
@@ -137,6 +140,12 @@ SIZES = {"n_size_classes": 3, "size_bounds": [1e9, 4e9]}
 def test_work_of_the_right_size_goes_first(fpops, active, size, expected):
     host = {"fpops": fpops, "active_fraction": active}
     assert score(app=SIZES, host=host, size_class=size) == expected
+
+
+def test_a_host_is_as_fast_as_it_proved_to_be():
+    host = {"fpops": 2e9, "active_fraction": 0.5}
+    assert score(app=SIZES, host=host, speed=9e9, size_class=2) == 5
+    assert score(app=SIZES, host=host, speed=7e9, size_class=1) == 5
 
 
 @pytest.mark.parametrize("app", [{}, {"n_size_classes": 3}])
