@@ -233,11 +233,11 @@ def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
     told = _told(error)
     transient = _is_transient(error)
     # The traceback is kept with the workunit: `manage.py parked show`.
-    log.log(
-        logging.WARNING if transient else logging.ERROR,
-        "assimilation put off" if transient else "assimilation failed",
-        extra={"workunit": row["name"], "app": row["app"], "reason": str(error)[:_EXCERPT]},
-    )
+    extra = {"workunit": row["name"], "app": row["app"], "reason": str(error)[:_EXCERPT]}
+    if transient:
+        log.warning("assimilation put off", extra=extra)
+    else:
+        log.error("assimilation failed", extra=extra)
     batch.failed.append(_Failure(row, told, transient))
 
 

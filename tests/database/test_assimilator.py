@@ -12,6 +12,7 @@ from django.db import OperationalError
 from daemons import assimilator, poison
 from daemons.science import assimilators
 from daemons.science.interfaces import Defer, TransientScienceError
+from scheduler import storage
 from scheduler.models import ScienceFailure, Team, Workunit
 from tests import rows
 from tests.database import sinks
@@ -247,6 +248,56 @@ def test_the_lease_outlives_the_longest_science():
     sinks.before_returning.append(look)
     a_pass(assimilator)
     assert leases == [rows.hours(3) + assimilator.LEASE]
+
+
+def test_files_are_on_the_disk_before_anything_counts_as_assimilated(monkeypatch):
+    acts = []
+    sync, settle = storage.sync_results, assimilator._settle
+    monkeypatch.setattr(storage, "sync_results", lambda paths: (acts.append("sync"), sync(paths)))
+    monkeypatch.setattr(
+        assimilator, "_settle", lambda *a, **o: (acts.append("settle"), settle(*a, **o))[1]
+    )
+    for _ in range(3):
+        finished(rows.an_app())
+    assert a_pass(assimilator).done == {"assimilated": 3}
+    assert acts == ["sync", "settle"]
+
+
+def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
+    def full(_paths):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(storage, "sync_results", full)
+    workunit = finished()
+    assert a_pass(assimilator).done == {"put off": 1}
+    workunit.refresh_from_db()
+    assert workunit.assimilate_state == 1
+    failure = ScienceFailure.objects.get()
+    assert (failure.failures, failure.transients) == (0, 1)
+    assert "results not on disk" in caplog.messages
+
+
+def test_who_is_slow_keeps_nobody_waiting_for_the_settlement(monkeypatch):
+    monkeypatch.setattr(assimilator, "SLOW", timedelta(0))
+    app = remembering()
+    first = finished(app)
+    finished(app)
+    seen = []
+    sinks.before_returning.append(
+        lambda: seen.append(Workunit.objects.get(pk=first.pk).assimilate_state)
+    )
+    assert a_pass(assimilator).done == {"assimilated": 2}
+    assert seen == [1, 2]
+
+
+def test_no_workunit_is_begun_when_the_batch_took_too_long(monkeypatch):
+    monkeypatch.setattr(assimilator, "TIME_LIMIT", timedelta(0))
+    workunit = finished(remembering())
+    tally = a_pass(assimilator)
+    assert (tally.done, tally.more) == ({"left for the next pass": 1}, True)
+    workunit.refresh_from_db()
+    assert (workunit.lease_until, workunit.assimilate_after) == (None, None)
+    assert sinks.handed_over == []
 
 
 def test_a_missing_upload_puts_only_its_workunit_off(settings):
