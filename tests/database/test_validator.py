@@ -198,6 +198,25 @@ def test_an_unknown_validator_is_said_once_and_its_work_waits(caplog):
     assert other.canonical_result_id is not None
 
 
+def test_the_lease_of_another_daemon_is_left_alone():
+    workunit, results = asking("aa", words="valid success")
+    lease = rows.hours(1)
+    rows.settled(workunit, results[0], assimilate_state=1, lease_until=lease, lease_token=7)
+    a_pass(validator)
+    workunit.refresh_from_db()
+    assert refreshed(*results) == [1, 1]
+    assert (workunit.lease_until, workunit.lease_token) == (lease, 7)
+
+
+def test_every_answer_of_a_broadcast_may_be_another():
+    app = rows.an_app(validator="trivial")
+    workunit, results = asking("abc", app=app, broadcast=True, min_quorum=1, target_nresults=1)
+    a_pass(validator)
+    workunit.refresh_from_db()
+    assert refreshed(*results) == [1, 1, 1]
+    assert workunit.canonical_result_id == results[0].pk
+
+
 def test_a_pass_looks_at_no_more_than_its_limit():
     app = rows.an_app()
     for _ in range(3):

@@ -8,6 +8,7 @@ import pytest
 
 from daemons import poison, transitioner, validator
 from daemons.science import comparison, worker
+from daemons.tally import Shard
 from daemons.validator import settling, turns
 from scheduler import storage
 from scheduler.models import ResultFile, ScienceFailure, Workunit
@@ -189,6 +190,46 @@ def test_a_hang_ends_its_apps_turn_and_no_other():
     a_pass(validator)
     assert refreshed(same).canonical_result_id
     assert not refreshed(hang).canonical_result_id
+
+
+def test_what_a_turn_has_no_time_for_is_given_back_at_once(monkeypatch):
+    workunit, _ = asking("apple", "ant", app=an_app())
+    monkeypatch.setattr(turns, "TURN_SECONDS", -1.0)
+    tally = a_pass(validator)
+    assert tally.more
+    assert tally.done == {}
+    refreshed(workunit)
+    assert (workunit.lease_until, workunit.validate_after) == (None, None)
+    monkeypatch.undo()
+    assert a_pass(validator).done["results valid"] == 2
+
+
+def test_a_turn_takes_so_many_and_says_that_there_are_more(monkeypatch):
+    app = an_app()
+    for _ in range(3):
+        asking("apple", "ant", app=app)
+    monkeypatch.setattr(turns, "TURN_ROWS", 2)
+    passes = [a_pass(validator) for _ in range(2)]
+    assert [one.done["with a canonical result"] for one in passes] == [2, 1]
+    assert [one.more for one in passes] == [True, False]
+
+
+def test_fresh_workunits_come_before_those_that_failed():
+    app = an_app()
+    old = asking("apple", "ant", app=app, validate_after=NOON - timedelta(hours=1))[0]
+    fresh = asking("apple", "ant", app=app)[0]
+    a_pass(validator, limit=1)
+    assert refreshed(fresh).canonical_result_id
+    assert not refreshed(old).canonical_result_id
+
+
+def test_two_shards_share_an_apps_turns():
+    app = an_app()
+    both = [asking("apple", "ant", app=app)[0] for _ in range(2)]
+    for index in range(2):
+        a_pass(validator, shard=Shard(index, 2))
+        judged = [one for one in both if refreshed(one).canonical_result_id]
+        assert len(judged) == index + 1
 
 
 def test_an_app_that_hangs_time_after_time_rests():
