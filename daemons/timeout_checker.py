@@ -29,12 +29,16 @@ log = logging.getLogger(__name__)
 PACKAGE = "daemons.sql"
 #: How many results one statement looks at when deadlines are moved.
 MOVED_AT_ONCE: Final = 20_000
-#: Counted anew are workunits of which a host was refused a result so recently; a host that asks
-#: again is refused again, so that none is overlooked for longer than hosts stay away.
+#: Counted anew are workunits of which a host was refused a result since the last pass, or so long
+#: ago at the most; a host that asks again is refused again, so that none is overlooked for ever.
 ASKED_WITHIN: Final = timedelta(minutes=10)
+#: What was locked in a pass is looked at for so long in the next ones.
+AGAIN_FOR: Final = timedelta(minutes=1)
 
 #: The sign of life after which we last said that nothing is given up.
 _said_of: datetime | None = None
+#: When this process last counted refusals, by shard.
+_counted_at: dict[Shard, datetime] = {}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
@@ -49,7 +53,8 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     expired = sql.execute(
         "wake_expired_workunits", {**share, "unfinished": AssimilateState.INIT.value}, PACKAGE
     )
-    given_up = _give_up_unsendable(share, now=now)
+    given_up = _give_up_unsendable(share, asked_since=_uncounted_since(shard, now=now), now=now)
+    _counted_at[shard] = now
     lost = sum(row["because"] == Because.NEVER_ACKNOWLEDGED for row in late)
     return Tally(
         noun="results",
@@ -126,13 +131,20 @@ def quota_after(*, max_results_per_day: int, results: int, daily_quota: int, **_
     return quota
 
 
-def _give_up_unsendable(share: dict[str, Any], *, now: datetime) -> int:
+def _uncounted_since(shard: Shard, *, now: datetime) -> datetime:
+    """From when on refusals may not have been counted yet."""
+    last = _counted_at.get(shard)
+    earliest = now - ASKED_WITHIN
+    return earliest if last is None or last > now else max(earliest, last - AGAIN_FOR)
+
+
+def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: datetime) -> int:
     """Ask that what nobody may have be given up; tell operators of what comes near it."""
     rows = sql.fetch(
         "count_refusals",
         {
             **share,
-            "asked_since": now - ASKED_WITHIN,
+            "asked_since": asked_since,
             "seen_since": now - sendability.SEEN_WITHIN,
             "max_infeasible": settings.PROJECT.max_infeasible,
         },

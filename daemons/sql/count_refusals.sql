@@ -3,11 +3,19 @@
 WITH asked AS (
     SELECT DISTINCT workunit_id
     FROM refusal
-    WHERE at > %(asked_since)s::timestamptz AND workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+    WHERE
+        at >= %(asked_since)s::timestamptz
+        AND workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
 ),
 
 waiting AS (
-    SELECT w.id, w.name, w.app_id, w.target_host_id, w.target_account_id, w.target_team_id,
+    SELECT
+        w.id,
+        w.name,
+        w.app_id,
+        w.target_host_id,
+        w.target_account_id,
+        w.target_team_id,
         w.hard_to_send_at
     FROM asked
     INNER JOIN workunit AS w ON asked.workunit_id = w.id
@@ -63,4 +71,3 @@ FROM waiting
 INNER JOIN app ON waiting.app_id = app.id
 LEFT JOIN newest ON waiting.app_id = newest.app_id
 ORDER BY waiting.id
-LIMIT %(limit)s::bigint

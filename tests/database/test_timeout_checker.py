@@ -7,12 +7,22 @@ from datetime import timedelta
 import pytest
 
 from daemons import timeout_checker, transitioner
+from daemons.tally import WHOLE
+from daemons.timeout_checker import AGAIN_FOR
 from scheduler.lifecycle import Because
 from scheduler.models import App, Heartbeat, HostAppVersion, LedgerEntry, Outage, Refusal, Result
 from tests import rows
+from tests.conftest import NOON
 from tests.database.passes import a_pass, moves, statements_of
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def a_new_process(monkeypatch):
+    """What a process remembers of its passes, no test knows of another."""
+    monkeypatch.setattr(timeout_checker, "_counted_at", {})
+    monkeypatch.setattr(timeout_checker, "_said_of", None)
 
 
 def an_overdue(workunit=None, **fields):
@@ -219,8 +229,8 @@ def test_hosts_that_are_not_about_count_neither_as_refused_nor_as_seen(away):
 def test_what_was_refused_before_the_newest_version_came_does_not_count():
     host, app = rows.a_host(), rows.an_app()
     workunit = an_unsent(app)
-    refuse(workunit, host, at=rows.hours(-0.1))
-    rows.an_app_version(app, created_at=rows.hours(-0.05))
+    refuse(workunit, host, at=NOON - timedelta(seconds=20))
+    rows.an_app_version(app, created_at=NOON - timedelta(seconds=10))
     a_pass(timeout_checker)
     assert states(workunit) == [(False, False)]
     App.objects.get(pk=app.pk).versions.update(created_at=rows.hours(-5))
@@ -237,6 +247,28 @@ def test_of_a_targeted_result_only_its_hosts_are_asked():
         refuse(workunit, mine)
     a_pass(timeout_checker)
     assert states(for_host, for_account, for_others) == [(True, True), (True, True), (False, False)]
+
+
+def test_a_pass_counts_what_was_refused_since_the_last_one_however_much_that_is():
+    host, app = rows.a_host(), rows.an_app()
+    a_pass(timeout_checker)
+    old, new = an_unsent(app), [an_unsent(app) for _ in range(5)]
+    refuse(old, host, at=NOON - timedelta(minutes=2))
+    for workunit in new:
+        refuse(workunit, host)
+    assert a_pass(timeout_checker, limit=3).counts["workunits unsendable"] == 5
+    assert states(old) == [(False, False)]
+    # It is refused to the host once more when that asks again.
+    Refusal.objects.filter(workunit_id=old.pk).update(at=rows.hours(1))
+    a_pass(timeout_checker, now=rows.hours(1))
+    assert states(old) == [(True, True)]
+
+
+def test_what_was_locked_is_looked_at_again_in_the_next_pass():
+    last = timeout_checker._counted_at
+    a_pass(timeout_checker)
+    assert timeout_checker._uncounted_since(WHOLE, now=rows.hours(0.01)) == NOON - AGAIN_FOR
+    assert last[WHOLE] == NOON
 
 
 def test_what_is_sent_already_is_not_given_up():
