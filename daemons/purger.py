@@ -119,7 +119,7 @@ def _lines(ids: list[int], *, now: datetime) -> list[bytes]:
     for row in sql.fetch("read_archivable", params, PACKAGE):
         facts[row["workunit_id"]][row["kind"]] = row["facts"]
     result_ids = [result["id"] for of in facts.values() for result in of.get("results", ())]
-    details: dict[int, dict[str, Any]] = {id_: {} for id_ in result_ids}
+    details: dict[int, dict[str, Any]] = {int(id_): {} for id_ in result_ids}
     for row in sql.fetch("read_archivable_results", {"result_ids": result_ids}, PACKAGE):
         details[row["result_id"]][row["kind"]] = row["facts"]
     return [_line(of, details, now=now) for of in facts.values() if "workunit" in of]
@@ -128,9 +128,10 @@ def _lines(ids: list[int], *, now: datetime) -> list[bytes]:
 def _line(facts: dict[str, Any], details: dict[int, dict[str, Any]], *, now: datetime) -> bytes:
     workunit = _in_words(facts["workunit"])
     workunit["errors"] = [bit.name for bit in ErrorMask(workunit["error_mask"])]
-    results, credit = [], []
+    results: list[dict[str, Any]] = []
+    credit: list[dict[str, Any]] = []
     for result in facts.get("results", ()):
-        of = {"outputs": []} | details[result["id"]]
+        of: dict[str, Any] = {"outputs": []} | details[result["id"]]
         credit += of.pop("credit", [])
         results.append({**_in_words(result), **of})
     entry = {

@@ -85,7 +85,8 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 def missing(app: dict[str, Any]) -> int:
     """How many workunits fill the cushion: each was worth so many results the last time."""
     each = max(1.0, float(app["generator_state"].get("results_each", 1)))
-    return ceil(app["cushion"] / each - app["unsent"] / each) - int(app["coming"])
+    missing_results = int(app["cushion"]) - int(app["unsent"])
+    return ceil(missing_results / each) - int(app["coming"])
 
 
 @contextmanager

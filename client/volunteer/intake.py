@@ -280,6 +280,8 @@ def _missing(project: Project, offer: Result) -> str:
             f"no app version {offer.version_num} of {workunit.app_name} for "
             f"{offer.platform or 'this platform'}, plan class {offer.plan_class!r}"
         )
+    if not version.file_refs:
+        return "its app has no program"
     for ref in workunit.file_refs + offer.file_refs:
         if not _usable(project, ref.file_name, ref.slot_name):
             return f"the project sent no usable description of the file {ref.file_name!r}"

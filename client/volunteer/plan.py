@@ -121,6 +121,12 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[St
                 return state, commands
             state = state.starting(work)
             commands.append(Fetch(project.url, ref.file_name, ref.file_name in signed))
+    for name, file in project.files.items():
+        # A file that the project puts here, though no result needs it yet; one at a time.
+        is_put = file.info.sticky and file.info.urls and _may_fetch(file, tick.now)
+        if is_put and not _count(state, f"fetch {project.url} "):
+            state = state.starting(f"fetch {project.url} {name}")
+            commands.append(Fetch(project.url, name, name in signed))
     return state, commands
 
 

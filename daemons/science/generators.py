@@ -43,9 +43,8 @@ class Generator(Protocol):
 
 def run(target: str, count: int, options: dict[str, Any], state: dict[str, Any]) -> Made:
     """Have a generator make up to `count` workunits; runs in the worker."""
-    generate = resolve(target)
-    if isclass(generate):
-        generate = generate().generate
+    found: Any = resolve(target)
+    generate = found().generate if isclass(found) else found
     made: list[Any] = []
     ask_again = None
     try:

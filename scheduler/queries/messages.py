@@ -18,7 +18,7 @@ def trickles(*, result: str | None = None, at_most: int = 50) -> list[dict[str, 
     names = dict(
         Result.objects.filter(pk__in={one.result_id for one in kept}).values_list("id", "name")
     )
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "way": "up",
             "result": names.get(one.result_id, str(one.result_id)),

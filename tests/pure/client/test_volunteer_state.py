@@ -418,6 +418,31 @@ def test_sticky_files_stay_until_the_project_lets_them_go() -> None:
     assert events.Discard(URL, "data") in said
 
 
+def test_a_file_that_the_project_puts_here_is_fetched_and_then_listed() -> None:
+    client = Client()
+    put = FileInfo("data", urls=("http://d/data",), sticky=True)
+    client.happens(events.ReplyReceived, reply=Reply(files=(put,)))
+    assert events.Fetch(URL, "data", signed=False) in client.tick()
+    assert not any(isinstance(command, events.Fetch) for command in client.tick())
+    client.happens(events.DownloadFinished, name="data")
+    assert client.project.files["data"].presence == Presence.PRESENT
+    assert not any(isinstance(command, events.Fetch) for command in client.tick())
+
+
+def test_a_result_of_an_app_without_files_never_runs() -> None:
+    client = Client()
+    reply = replace(
+        a_reply("r"),
+        files=(FileInfo("data", upload_urls=UPLOAD, max_nbytes=100, sticky=True),),
+        app_versions=(AppVersion("app", 1, "p"),),
+        workunits=(Workunit("wu_r", "app"),),
+        results=(Result("r", "wu_r", "p", 1, file_refs=(FileRef("data"),)),),
+    )
+    said = client.happens(events.ReplyReceived, reply=reply)
+    assert events.Say("r discarded: its app has no program") in said
+    assert client.project.results == {}
+
+
 def test_the_first_key_is_trusted_and_another_only_with_its_signature(
     golden: Callable[[str], bytes],
 ) -> None:
