@@ -14,7 +14,7 @@ from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Model, Q, QuerySet
-from django.forms import ModelForm
+from django.forms import ModelForm, Textarea
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -55,7 +55,12 @@ class StaffAdmin(Base):
     list_per_page = 50
     list_max_show_all = 500
     ordering: ClassVar[tuple[str, ...]] = ("-id",)
-    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
+    formfield_overrides = {
+        models.URLField: {"assume_scheme": "https"},
+        models.JSONField: {
+            "widget": Textarea(attrs={"rows": 3, "cols": 60, "spellcheck": "false"})
+        },
+    }
     sortable_by = ()
     #: Integer columns in which a search for a number looks first.
     search_numbers: tuple[str, ...] = ("id",)

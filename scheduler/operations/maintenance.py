@@ -46,7 +46,7 @@ class Maintenance:
     def text(self) -> str:
         """The sentence for volunteers."""
         said = ENDED if self.ended else DOWN
-        return f"{said}. {self.message}" if self.message else said
+        return f"{said}. {self.message.rstrip(' .')}" if self.message else said
 
     def delay(self, now: datetime) -> float:
         """In how many seconds a client shall ask again."""

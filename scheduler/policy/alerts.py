@@ -82,7 +82,7 @@ def _disk(facts: Facts) -> Iterator[Alert]:
 
 def _maintenance(facts: Facts) -> Iterator[Alert]:
     if facts.maintenance:
-        yield Alert("maintenance", facts.maintenance, "`manage.py maintenance off` ends it.")
+        yield Alert("maintenance", facts.maintenance, "end it by `manage.py maintenance off`.")
     elif facts.uploads_stopped:
         yield Alert(
             "uploads_stopped",
@@ -96,7 +96,9 @@ def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
         return
     never = sorted(name for name, seen_at in facts.lives.items() if seen_at is None)
     if never and len(never) == len(facts.lives):
-        yield Alert("daemon_silent", "No daemon has ever run here.", "`manage.py daemons`.")
+        yield Alert(
+            "daemon_silent", "No daemon has ever run here.", "start them: `manage.py daemons`."
+        )
         return
     for name in never:
         yield Alert(
@@ -138,8 +140,8 @@ def _parked(facts: Facts) -> Iterator[Alert]:
             yield Alert(
                 "science_parked",
                 f"{_count(count, 'subject')} of stage {stage} {'is' if count == 1 else 'are'} "
-                "parked: science code failed on them too often.",
-                "`manage.py parked` shows the errors and has them tried again.",
+                f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
+                "see the errors by `manage.py parked`; it has them tried again, too.",
             )
 
 
@@ -155,7 +157,7 @@ def _hard_to_send(facts: Facts) -> Iterator[Alert]:
             "hard_to_send",
             f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to at least "
             "half as many hosts as make it unsendable.",
-            "`manage.py explain NAME` says why; the list is in the admin under refusals.",
+            "ask `manage.py explain NAME` why; the list is in the admin under refusals.",
         )
 
 

@@ -46,19 +46,19 @@ def page(host_id: int) -> HostPage | None:
 
 
 def decision_label(decision: object) -> str:
-    """Say one decision, whatever it holds: facts by name, in the order in which they were kept.
+    """Say what one request for work came to, as far as it was kept.
 
-    >>> decision_label({"at": "12:00", "sent": 2, "refused": {"memory": 3}})
-    'at 12:00, sent 2, refused memory 3'
+    >>> decision_label({"at": "2026-01-01T12:00:00+00:00", "given": 2, "refused": {"memory": 3}})
+    '2026-01-01 12:00:00: 2 given; refused 3 for memory'
     """
     if not isinstance(decision, Mapping):
         return str(decision)
-    return ", ".join(f"{str(name).replace('_', ' ')} {_said(v)}" for name, v in decision.items())
-
-
-def _said(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "; ".join(f"{name} {_said(inner)}" for name, inner in value.items()) or "nothing"
-    if isinstance(value, list):
-        return "; ".join(_said(inner) for inner in value) or "nothing"
-    return str(value)
+    given, resent = decision.get("given", 0), decision.get("resent", 0)
+    parts = [f"{given} given" + (f", {resent} sent again" if resent else "")]
+    sentences = decision.get("sentences") or {}
+    for reason, count in (decision.get("refused") or {}).items():
+        why = f" ({sentences[reason]})" if sentences.get(reason) else ""
+        parts.append(f"refused {count} for {str(reason).replace('_', ' ')}{why}")
+    if said := [str(text) for text in decision.get("said") or ()]:
+        parts.append("told: " + " / ".join(said))
+    return f"{str(decision.get('at', '?'))[:19].replace('T', ' ')}: {'; '.join(parts)}"

@@ -22,7 +22,7 @@ def run(*words) -> str:
 
 @pytest.fixture
 def host() -> Host:
-    decision = {"at": "2026-01-01T12:00:00", "sent": 0, "refused": {"memory": 3}}
+    decision = {"at": "2026-01-01T12:00:00", "refused": {"memory": 3}, "said": ["No"]}
     return a_host(an_account("ada"), domain_name="box", last_decisions=[decision])
 
 
@@ -57,7 +57,7 @@ def test_a_host_is_shown_with_its_records_and_its_last_decisions(host):
     )
     said = run("show", host.pk)
     assert "sieve 1.00 x86_64-pc-linux-gnu: 7 valid, 0 in a row; 2 sent today, of 9" in said
-    assert "at 2026-01-01T12:00:00, sent 0, refused memory 3" in said
+    assert "2026-01-01 12:00:00: 0 given; refused 3 for memory; told: No" in said
     facts = json.loads(run("show", host.pk, "--json"))
     assert (facts["app_versions"][0]["n_valid"], len(facts["last_decisions"])) == (7, 1)
 

@@ -36,7 +36,7 @@ def test_maintenance_shuts_the_scheduler_the_uploads_and_the_daemons():
     maintenance.begin(message="New disks.", until=NOON + timedelta(hours=2), now=NOON)
     found = maintenance.stops_scheduler()
     assert found
-    assert found.text == "Project is temporarily shut down for maintenance. New disks."
+    assert found.text == "Project is temporarily shut down for maintenance. New disks"
     assert found.delay(NOON) == 7200
     assert maintenance.stops_daemons()
     assert storage.uploads_stopped()

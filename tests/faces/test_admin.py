@@ -552,7 +552,7 @@ def test_a_hosts_page_has_its_records_and_its_last_decisions(admin: Client, rows
     assert host
     Host.objects.filter(pk=host.pk).update(last_decisions=[{"refused": {"memory": 3}}])
     page = admin.get(page_of(host)).content.decode()
-    assert "refused memory 3" in page
+    assert "refused 3 for memory" in page
     assert "primes 1.00" in page
 
 

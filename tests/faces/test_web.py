@@ -259,7 +259,7 @@ def test_maintenance_stands_on_the_page(client: Client) -> None:
     assert "for maintenance" not in client.get("/").content.decode()
     maintenance.begin(message="New disks.", now=NOON)
     page = client.get("/").content.decode()
-    assert "Project is temporarily shut down for maintenance. New disks." in page
+    assert "Project is temporarily shut down for maintenance. New disks.</p>" in page
 
 
 def test_alerts_are_for_staff_alone(client: Client) -> None:
