@@ -18,16 +18,13 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import OperationalError, transaction
 
 from daemons import poison
 from daemons.poison import Stage
 from daemons.science import assimilators, dataset
 from daemons.science.interfaces import (
-    Assimilation,
     Defer,
-    Output,
     Records,
     TransientScienceError,
 )
@@ -38,7 +35,6 @@ from scheduler.lifecycle import (
     AssimilateState,
     Axis,
     Because,
-    ErrorMask,
     sources,
 )
 
@@ -128,34 +124,6 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     )
 
 
-def assimilation(row: dict[str, Any]) -> Assimilation:
-    """What the science is told of a claimed row."""
-    has_failed = row["canonical_result_id"] is None
-    names = zip(row["positions"] or (), row["names"] or (), strict=True)
-    return Assimilation(
-        key=f"{settings.PROJECT.name}/{row['id']}",
-        workunit_id=row["id"],
-        workunit_name=row["name"],
-        app=row["app"],
-        batch_id=row["batch_id"],
-        meta=row["meta"],
-        options=row["assimilator_options"],
-        errors=tuple(bit.name or "" for bit in ErrorMask(row["error_mask"])) if has_failed else (),
-        cancel_reason=row["cancel_reason"],
-        canonical_result_id=row["canonical_result_id"],
-        canonical_result_name=row["canonical_result_name"],
-        outputs=tuple(
-            Output(
-                position,
-                row["outputs"][position].get("open_name", ""),
-                name,
-                storage.upload_path(name),
-            )
-            for position, name in names
-        ),
-    )
-
-
 def _hand_over(rows: list[dict[str, Any]], batch: _Batch) -> None:
     for row in rows:
         if monotonic() - batch.began > TIME_LIMIT.total_seconds() or _is_exhausted(row, batch):
@@ -197,7 +165,7 @@ def _hand_over_one(row: dict[str, Any], batch: _Batch) -> bool:
 
 def _asked(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
     """What the science wrote; raises what it raises, and `Defer` if it returned that."""
-    answer = assimilate(assimilation(row))
+    answer = assimilate(assimilators.told(row))
     if isinstance(answer, Defer):
         raise answer
     return list(answer or ())

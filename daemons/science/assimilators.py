@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
 
 from daemons.science import (
     callables,
@@ -16,6 +18,9 @@ from daemons.science import (
     table,
     webhook,
 )
+from daemons.science.interfaces import Assimilation, Output
+from scheduler import storage
+from scheduler.lifecycle import ErrorMask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,3 +69,31 @@ def _find(name: str, options: str, time_limit: timedelta) -> Assimilator:
         hint = f"did you mean {near[0]!r}?" if near else f"name one of {', '.join(CHOICES)}."
         raise UnknownAssimilator(f"There is no assimilator {name!r}. Hint: {hint}")
     return make(argument, json.loads(options), time_limit)
+
+
+def told(row: dict[str, Any]) -> Assimilation:
+    """What the science is told of a claimed row."""
+    has_failed = row["canonical_result_id"] is None
+    names = zip(row["positions"] or (), row["names"] or (), strict=True)
+    return Assimilation(
+        key=f"{settings.PROJECT.name}/{row['id']}",
+        workunit_id=row["id"],
+        workunit_name=row["name"],
+        app=row["app"],
+        batch_id=row["batch_id"],
+        meta=row["meta"],
+        options=row["assimilator_options"],
+        errors=tuple(bit.name or "" for bit in ErrorMask(row["error_mask"])) if has_failed else (),
+        cancel_reason=row["cancel_reason"],
+        canonical_result_id=row["canonical_result_id"],
+        canonical_result_name=row["canonical_result_name"],
+        outputs=tuple(
+            Output(
+                position,
+                row["outputs"][position].get("open_name", ""),
+                name,
+                storage.upload_path(name),
+            )
+            for position, name in names
+        ),
+    )
