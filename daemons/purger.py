@@ -131,7 +131,8 @@ def _line(facts: dict[str, Any], details: dict[int, dict[str, Any]], *, now: dat
     results: list[dict[str, Any]] = []
     credit: list[dict[str, Any]] = []
     for result in facts.get("results", ()):
-        of: dict[str, Any] = {"outputs": []} | details[result["id"]]
+        of = details[result["id"]]
+        of.setdefault("outputs", [])
         credit += of.pop("credit", [])
         results.append({**_in_words(result), **of})
     entry = {

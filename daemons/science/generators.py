@@ -44,7 +44,8 @@ class Generator(Protocol):
 def run(target: str, count: int, options: dict[str, Any], state: dict[str, Any]) -> Made:
     """Have a generator make up to `count` workunits; runs in the worker."""
     found: Any = resolve(target)
-    generate = found().generate if isclass(found) else found
+    made_by: Any = found() if isclass(found) else None
+    generate = found if made_by is None else made_by.generate
     made: list[Any] = []
     ask_again = None
     try:

@@ -1,4 +1,4 @@
-"""The shapes that an app's own handlers of trickles have, and how their answers are read."""
+"""The shapes of an app's own handlers of trickles, and how answers are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts files on hosts, fetches them from there, has them deleted: sticky files [operations].
+"""Puts files on hosts, fetches them, has them deleted: sticky files [operations].
 
 A host that is asked may never answer, and a reply may be lost: what is not done after a while is
 asked for again.  A file that was put stays in its place for clients to fetch until the host lists

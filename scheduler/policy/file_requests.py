@@ -1,4 +1,4 @@
-"""Judges what has become of a file that a host was asked to fetch, send or delete [pure]."""
+"""Judges what became of a file that a host was to fetch, send or delete [pure]."""
 
 from __future__ import annotations
 

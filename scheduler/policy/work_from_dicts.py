@@ -1,4 +1,4 @@
-"""Reads workunits that a program describes as plain dicts, as generators do [pure]."""
+"""Reads workunits that a program, a generator, describes as dicts [pure]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the archive: the whole story of a purged workunit, lists, and whether it is readable."""
+"""Reads the archive: stories of purged workunits, lists, whether it is sound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive tells the story of what was purged, and the messages can be looked at."""
+"""The archive tells the story of what was purged; messages can be looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what the purger took out of the database, lists it, and checks that it can be read."""
+"""Finds what the purger took out of the database, lists it, checks it."""
 
 from __future__ import annotations
 
