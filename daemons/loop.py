@@ -134,10 +134,11 @@ def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
 
 
 def drain(daemon: Daemon, drive: Drive) -> Tally:
-    """Make passes until one comes back short; the sum of what they did."""
+    """Make passes until one comes back short; the sum of what they did, and a sign of life."""
     total = drive.run_pass(daemon)
     while total.more and not drive.stop.is_set():
         total += drive.run_pass(daemon)
+    _SignOfLife(daemon.name).show()
     return total
 
 

@@ -141,3 +141,9 @@ def test_a_daemon_that_waits_can_be_stopped():
     daemon = Daemon("fake", lambda **_: pytest.fail("made a pass"), 1, 1.0, "Does nothing.")
     loop.run(daemon, Drive(clock=lambda: NOON, stop=stop, limit=1, pause=1.0))
     assert stop.is_set()
+
+
+def test_a_daemon_driven_by_messages_gives_a_sign_of_life_too():
+    daemon = Daemon("fake", lambda **_: Tally(), 1, 1.0, "Does nothing.")
+    loop.drain(daemon, Drive(clock=lambda: NOON, stop=StopSign(), limit=1, pause=1.0))
+    assert list(storage.signs_of_life()) == ["fake"]
