@@ -135,15 +135,15 @@ def _line(facts: dict[str, Any], details: dict[int, dict[str, Any]], *, now: dat
         of.setdefault("outputs", [])
         credit += of.pop("credit", [])
         results.append({**_in_words(result), **of})
-    entry = {
+    entry: dict[str, Any] = {
         "archived_at": now.isoformat(),
         "workunit": workunit,
         "input_files": workunit.pop("past_inputs", []),
         "results": results,
         "credit": credit,
         "timeline": [_step(*step) for step in facts.get("timeline", ())],
-        **{kind: facts[kind] for kind in ("refusals", "failures") if kind in facts},
     }
+    entry |= {kind: facts[kind] for kind in ("refusals", "failures") if kind in facts}
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
 
 
