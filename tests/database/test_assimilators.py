@@ -86,7 +86,7 @@ class TestOptions:
 
 class TestCallable:
     def test_it_runs_in_another_process_and_is_told_everything(self, tmp_path):
-        app = an_app("python:tests.database.sinks.leave_a_note", folder=str(tmp_path))
+        app = an_app("python:tests.database.far_sinks.leave_a_note", folder=str(tmp_path))
         workunit, lost = finished(app, name="good"), failed(app, name="lost")
         assert a_pass(assimilator).done == {"assimilated": 2}
         key, name, pid, errors = json.loads((tmp_path / "good").read_text())
@@ -99,7 +99,7 @@ class TestCallable:
         ("trouble", "said"),
         [
             ("raise", "RuntimeError: cannot take raise"),
-            ("hang", "did not answer within 1 s and was killed"),
+            ("hang", "did not answer within 4 s and was killed"),
             ("crash", "crashed its process: exit status 77"),
         ],
     )
@@ -107,9 +107,9 @@ class TestCallable:
         self, trouble, said, tmp_path
     ):
         app = an_app(
-            "python:tests.database.sinks.stumble",
+            "python:tests.database.far_sinks.stumble",
             folder=str(tmp_path),
-            science_time_limit=timedelta(seconds=1),
+            science_time_limit=timedelta(seconds=4),
             max_science_failures=2,
         )
         bad = finished(app, name=trouble)
@@ -126,7 +126,7 @@ class TestCallable:
         assert said in failure.error
 
     def test_it_may_ask_for_later(self):
-        workunit = finished(an_app("python:tests.database.sinks.not_yet"))
+        workunit = finished(an_app("python:tests.database.far_sinks.not_yet"))
         assert a_pass(assimilator).done == {"deferred": 1}
         workunit.refresh_from_db()
         waits = workunit.assimilate_after - rows.hours(1)
@@ -134,7 +134,7 @@ class TestCallable:
         assert timedelta(0) <= waits < timedelta(minutes=1)
 
     def test_its_passing_troubles_are_counted_apart(self):
-        finished(an_app("python:tests.database.sinks.passing_trouble"))
+        finished(an_app("python:tests.database.far_sinks.passing_trouble"))
         assert a_pass(assimilator).done == {"put off": 1}
         failure = ScienceFailure.objects.get()
         assert (failure.failures, failure.transients) == (0, 1)
@@ -199,9 +199,9 @@ class TestScript:
     def test_one_that_hangs_is_killed_with_its_children(self, tmp_path):
         note = tmp_path / "pid"
         script = a_script(tmp_path, f"sleep 600 & echo $! >{note}; wait")
-        finished(an_app(f"script:{script}", science_time_limit=timedelta(seconds=1)))
+        finished(an_app(f"script:{script}", science_time_limit=timedelta(seconds=4)))
         a_pass(assimilator)
-        assert "did not answer within 1 s and was killed" in error()
+        assert "did not answer within 4 s and was killed" in error()
         assert not is_running(int(note.read_text()))
 
     def test_one_that_is_not_there_is_a_failure(self):

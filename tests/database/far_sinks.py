@@ -1,0 +1,43 @@
+"""Assimilators for tests that run in the worker; light, as it imports them anew.
+
+Named by apps as ``python:tests.database.far_sinks.…``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from daemons.science.interfaces import Defer, TransientScienceError
+
+
+def leave_a_note(assimilation: Any) -> None:
+    """Write what was told into the folder that the app's options name."""
+    folder = Path(assimilation.options["folder"])
+    told = [assimilation.key, assimilation.app, os.getpid(), list(assimilation.errors)]
+    (folder / assimilation.workunit_name).write_text(json.dumps(told))
+
+
+def stumble(assimilation: Any) -> None:
+    """Take every workunit but those that are named after what befalls them."""
+    if "raise" in assimilation.workunit_name:
+        raise RuntimeError(f"cannot take {assimilation.workunit_name}")
+    if "hang" in assimilation.workunit_name:
+        Event().wait()
+    if "crash" in assimilation.workunit_name:
+        os._exit(77)
+    leave_a_note(assimilation)
+
+
+def not_yet(assimilation: Any) -> Defer:
+    """Ask for another hour."""
+    return Defer(timedelta(hours=1), "the partner's answer is missing")
+
+
+def passing_trouble(assimilation: Any) -> None:
+    """Have a trouble that may heal."""
+    raise TransientScienceError("the archive is away")
