@@ -38,7 +38,7 @@ from daemons.validator.settling import PACKAGE, settle, successes_of
 from scheduler import sql
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class _Turn:
 
     @property
     def untouched(self) -> list[int]:
-        """What nobody looked at, or what was settled by another meanwhile."""
+        """What nobody looked at."""
         return sorted(self.tokens.keys() - self.answers.keys() - self.errors.keys())
 
 
@@ -224,7 +224,7 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
             if judged:
                 counts = settle(judged, now=now, is_leased=True)
                 poison.succeeded(poison.Stage.VALIDATE, [one.workunit.id for one in judged])
-    parked = _put_off(turn, now=now)
+    parked = _put_off(turn, turn.answers.keys() - {one.workunit.id for one in judged}, now=now)
     counts["put off"] = len(turn.errors) - parked
     counts["parked"] = parked
     counts["settled by another"] = len(turn.answers) - len(judged)
@@ -262,8 +262,8 @@ def _with_outlier(success: Success, answer: Answer) -> Success:
     return replace(success, runtime_outlier=True) if success.id in answer.outliers else success
 
 
-def _put_off(turn: _Turn, *, now: datetime) -> int:
-    """Count failures and give back the leases; how many were parked."""
+def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
+    """Count failures and give back the leases, also of what was `lost`; how many were parked."""
     records = poison.record(
         poison.Stage.VALIDATE,
         turn.errors,
@@ -284,7 +284,7 @@ def _put_off(turn: _Turn, *, now: datetime) -> int:
         one: now + wait_after(its.failures + its.transients) for one, its in records.items()
     }
     untouched_until = now + UNUSABLE_WAIT if turn.unusable else None
-    ids = sorted({*turn.errors, *turn.untouched})
+    ids = sorted({*turn.errors, *turn.untouched, *lost})
     if ids:
         sql.execute(
             "put_off_validation",

@@ -378,6 +378,23 @@ def test_whoever_comes_back_after_his_lease_settles_nothing(meanwhile):
     assert moves(results[0]) == ["validation: INIT→VALID"]
 
 
+def test_who_lost_his_lease_to_another_who_still_compares_settles_nothing(meanwhile):
+    workunit, results = asking("apple", "ant", app=an_app())
+    lease = rows.hours(2)
+    meanwhile.append(lambda: rows.update(workunit, lease_token=99, lease_until=lease))
+    assert a_pass(validator).done == {"settled by another": 1}
+    assert states(results) == [OPEN, OPEN]
+    assert refreshed(workunit).lease_until == lease
+
+
+def test_what_asks_no_more_is_not_judged_and_its_lease_ends(meanwhile):
+    workunit, results = asking("apple", "ant", app=an_app())
+    meanwhile.append(lambda: rows.update(workunit, need_validate=False))
+    assert a_pass(validator).done == {"settled by another": 1}
+    assert states(results) == [OPEN, OPEN]
+    assert refreshed(workunit).lease_until is None
+
+
 def test_a_lease_outlives_the_time_limit(meanwhile):
     app = an_app(science_time_limit=timedelta(minutes=30))
     asking("apple", "ant", app=app)
