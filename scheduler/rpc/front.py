@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.utils import timezone
 
+from scheduler.operations import maintenance
 from scheduler.rpc import conversation
 from scheduler.wire import replies, requests
 from scheduler.wire.messages import SchedulerReply
@@ -67,6 +68,9 @@ def _answer(length: int, read: Callable[[int], bytes], ip_addr: str) -> Schedule
         message = requests.decode_request(read(length))
     except BadXml as error:
         return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
+    if shut := maintenance.stops_scheduler():
+        delay = shut.delay(timezone.now())
+        return conversation.refuse(config, shut.text, delay=delay, down=True)
     try:
         return conversation.answer(message, config=config, ip_addr=ip_addr, now=timezone.now())
     except (OperationalError, InterfaceError) as error:

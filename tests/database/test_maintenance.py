@@ -16,6 +16,7 @@ from daemons.loop import Daemon, Drive, StopSign
 from daemons.tally import Tally
 from scheduler import storage
 from scheduler.operations import maintenance
+from scheduler.wire import replies
 from tests.conftest import NOON
 
 
@@ -147,3 +148,17 @@ def test_a_daemon_driven_by_messages_gives_a_sign_of_life_too():
     daemon = Daemon("fake", lambda **_: Tally(), 1, 1.0, "Does nothing.")
     loop.drain(daemon, Drive(clock=lambda: NOON, stop=StopSign(), limit=1, pause=1.0))
     assert list(storage.signs_of_life()) == ["fake"]
+
+
+@pytest.mark.parametrize("shut", [True, False])
+def test_a_client_is_told_by_a_valid_reply_without_the_database(shut, client):
+    maintenance.begin(message="New disks.", scheduler=shut, now=NOON)
+    # No mark of the database: an RPC that asked it would fail here.
+    if not shut:
+        with pytest.raises(RuntimeError, match="Database access not allowed"):
+            client.post("/cgi/scheduler", b"<scheduler_request></scheduler_request>", "text/xml")
+        return
+    answer = client.post("/cgi/scheduler", b"<scheduler_request></scheduler_request>", "text/xml")
+    reply = replies.decode_reply(answer.content)
+    assert (reply.project_is_down, reply.request_delay) == (True, 3600)
+    assert reply.messages[0].text.startswith("Project is temporarily shut down for maintenance")
