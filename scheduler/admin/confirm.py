@@ -1,4 +1,4 @@
-"""Asks before something that cannot be taken back, with the counts of what it would touch."""
+"""Asks before what cannot be taken back, with counts of what it would touch."""
 
 from __future__ import annotations
 

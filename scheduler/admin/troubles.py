@@ -1,4 +1,4 @@
-"""What went wrong, as staff sees it: refusals, science that failed, outages, signs of life."""
+"""What went wrong, as staff sees it: refusals, failed science, outages."""
 
 from __future__ import annotations
 

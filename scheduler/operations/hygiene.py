@@ -1,4 +1,4 @@
-"""Sweep out what nobody will miss: zombie hosts, dead keys and sessions, empty accounts.
+"""Sweep out what nobody misses: zombie hosts, dead keys, empty accounts.
 
 Theory of operation.  A row is swept only when it is old, when nothing that counts refers to it, and
 a few at a time: what refers to hosts and accounts has no index for it, so that every one of them

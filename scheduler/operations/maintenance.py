@@ -1,4 +1,4 @@
-"""Maintenance: the switch that turns volunteers away and has the daemons wait [operations].
+"""Maintenance: turns volunteers away and has the daemons wait [operations].
 
 Theory of operation.  The switch is a file of the var folder, ``maintenance.json``, that every web
 process and daemon looks at before each RPC, upload and pass: one `stat`, and it works while the

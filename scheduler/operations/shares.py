@@ -1,4 +1,4 @@
-"""Submitters' fair share: priorities from logical clocks, which advance by work [operations].
+"""Fair share: priorities from logical clocks that advance by work [operations].
 
 Theory of operation.  The clock of a submitter is a column of the account.  A submission locks the
 account, lines its workunits up from where the clock stands, and moves the clock on, all in the

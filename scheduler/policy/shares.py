@@ -1,4 +1,4 @@
-"""Submitters' fair share: each workunit's priority follows how far its submitter has gone [pure].
+"""Fair share: priorities follow how far each submitter has gone [pure].
 
 Source: BOINC's linear-bounded model.  Every submitter has a logical clock.  It advances by the work
 that he submits, divided by his part of the project's speed, and never stands before the present:

@@ -1,4 +1,4 @@
-"""Reads: what an operator must know now; the same number of statements however large the tables.
+"""Reads: what an operator must know now, in a bounded number of statements.
 
 Which daemons and which science exist is asked of the daemons by name: a query imports none of them.
 """

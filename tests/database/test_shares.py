@@ -1,4 +1,4 @@
-"""Fair share on the tables: whose workunits are sent first, and what is refused costs nothing."""
+"""Fair share on the tables: whose workunits go first, and who pays for it."""
 
 from __future__ import annotations
 
