@@ -1,4 +1,4 @@
-"""`python -m demo.trust_show`: plays both stories of trust and says what came of them."""
+"""`python -m demo.trust_show`: plays two stories of trust, says what came of them."""
 
 from __future__ import annotations
 

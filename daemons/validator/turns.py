@@ -199,12 +199,11 @@ def _canonical(workunit: Asking) -> tuple[int, ...]:
 
 
 def _say(app: Waiting, workunit: Asking, error: Exception) -> None:
-    is_transient = isinstance(error, TransientScienceError)
-    log.log(
-        logging.WARNING if is_transient else logging.ERROR,
-        "validation put off" if is_transient else "validation failed",
-        extra={"workunit": workunit.name, "app": app.name, "reason": str(error)},
-    )
+    about = {"workunit": workunit.name, "app": app.name, "reason": str(error)}
+    if isinstance(error, TransientScienceError):
+        log.warning("validation put off", extra=about)
+    else:
+        log.error("validation failed", extra=about)
 
 
 # Settling

@@ -39,8 +39,8 @@ class ScienceFailure(models.Model):
     """How often science code failed on one subject, and since when it is parked, if it is.
 
     `subject_id` is a workunit's id (VALIDATE, ASSIMILATE), a trickle's (TRICKLE) or an app's
-    (GENERATE).  `transients` counts the failures that the science itself called passing.  Dropped as
-    soon as the subject succeeds.
+    (GENERATE).  `transients` counts the failures that the science itself called passing.  Dropped
+    as soon as the subject succeeds.
     """
 
     class Stage(models.IntegerChoices):

@@ -364,7 +364,7 @@ class Result(models.Model):
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     resent_count = models.SmallIntegerField(default=0, db_default=0)
-    # For whom alone it is (0 for all): `lifecycle.Target`, and the id of that host, account or team.
+    # For whom alone it is (0 for all): `lifecycle.Target`, and that host's, account's, team's id.
     target_kind = models.SmallIntegerField(default=0, db_default=0)
     target_id = models.BigIntegerField(default=0, db_default=0)
     reliable_until = models.DateTimeField(null=True, blank=True)

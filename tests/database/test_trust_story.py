@@ -1,4 +1,4 @@
-"""The demonstration of trust in small: who lies is found out, who is right computes alone."""
+"""The demonstration of trust, in small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While science compares, nobody waits for it and nothing is lost: real connections."""
+"""While science compares, nobody waits and nothing is lost: real connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule of choosing work, as a client sees it: one client, one request, one answer."""
+"""Every rule of choosing work, as a client sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes uploads that nobody will ever ask for, and files of submissions that failed."""
+"""Deletes uploads that nobody will ask for, and files of failed submissions."""
 
 from __future__ import annotations
 
