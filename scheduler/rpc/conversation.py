@@ -11,7 +11,7 @@ from django.db import transaction
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Work
 from scheduler.facts.messages import FileMoves, TrickleToSay
-from scheduler.operations import dispatch, file_requests, hosts, report, trickles
+from scheduler.operations import dispatch, file_requests, hosts, maintenance, report, trickles
 from scheduler.queries import handout
 from scheduler.rpc import compose, translate
 from scheduler.rpc.file_moves import file_moves_part
@@ -94,17 +94,18 @@ def _converse(
         reported=settled.acknowledge,
     )
     host = translate.host_facts(request, caller, described, held=holdings.held)
+    end = _end_of_project()
     asking = dispatch.Asking(
-        wishes=translate.wishes(request, host.taste),
+        wishes=() if end else translate.wishes(request, host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
-        any_sensor=caller.any_sensor,
+        any_sensor=caller.any_sensor and not end,
         any_broadcast=caller.any_broadcast,
     )
     work = dispatch.give(host, asking, holdings=holdings, config=config, now=now)
     trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
     heard, moves = _errands(request, caller, now=now)
-    said = tuple(_messages(request, work, config))
+    said = (*_messages(request, work, config), *end)
     hosts.keep(
         caller,
         described,
@@ -129,12 +130,21 @@ def _converse(
             "trickles": compose.trickles(heard),
             "result_acks": settled.acknowledge,
             "messages": said,
+            "ended": bool(end),
             "gui_urls": (
                 GuiUrl(name="Status", description="What the project does", url=config.master_url),
             ),
         }
         | _delay(work)
     )
+
+
+def _end_of_project() -> tuple[Message, ...]:
+    """What is said to the clients of a project that is over; its last results are still taken."""
+    notice = maintenance.current()
+    if notice is None or not notice.ended:
+        return ()
+    return (Message(text=notice.text, priority="notice"),)
 
 
 def _errands(

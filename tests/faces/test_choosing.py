@@ -26,6 +26,7 @@ from scheduler.models import (
     WorkunitFile,
 )
 from scheduler.models import File as FileRow
+from scheduler.operations import maintenance
 from scheduler.wire import messages
 from tests.scripted_client import LINUX, ScriptedClient, a_client
 from tests.work import an_app, workunits
@@ -434,6 +435,43 @@ def test_an_app_without_a_version_for_the_computer_leaves_a_refusal() -> None:
     client.ask(cpu_req_secs=1)
     (refusal,) = Refusal.objects.all()
     assert refusal.reason == "no_version"
+
+
+def test_what_is_sent_adds_up_over_a_day() -> None:
+    workunits(an_app(), 9)
+    client = attached()
+    client.ask_for_work()
+    client.ask_for_work()
+    assert record_of(client).results_today == 2
+    HostAppVersion.objects.update(quota_day=timezone.now().date() - timedelta(days=1))
+    client.ask_for_work()
+    assert record_of(client).results_today == 1
+
+
+def test_a_host_that_seldom_computes_is_given_less_to_queue() -> None:
+    workunits(an_app(), 1, delay_bound=timedelta(hours=2), rsc_fpops_est=3600e9)
+    client = attached()
+    busy = messages.TimeStats(on_frac=0.5, active_frac=0.5)
+    queued = {"cpu_req_secs": 1, "estimated_delay": 600.0}
+    assert client.ask(time_stats=busy, **queued).results == ()
+    assert client.ask(**queued).results
+
+
+def test_a_project_that_is_over_takes_reports_and_sends_nothing() -> None:
+    workunits(an_app(), 2)
+    client = attached()
+    (name,) = client.ask_for_work()
+    maintenance.end_project(now=timezone.now())
+    try:
+        reply = client.report(name, upload=b"the answer")
+        assert reply.result_acks == (name,)
+        assert reply.ended
+        reply = client.ask(cpu_req_secs=1e6)
+        assert (reply.results, reply.ended) == ((), True)
+        assert any("This project has ended" in text for text in texts(reply))
+    finally:
+        maintenance.end()
+    assert client.ask_for_work()
 
 
 def test_the_daily_quota_is_on_by_default() -> None:
