@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story check fmt docs bench clean
+.PHONY: help setup demo demo-trust run test test-story mutate check fmt docs bench clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, side by side
 	@$(BIN)/pytest tests/story -m stock_client -n $(STORIES)
+
+mutate: $(VENV)/.stamp-dev ## switch every rule off in turn, and see which test notices; some minutes
+	@$(BIN)/python -m tests.mutate
 
 check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, migrations, docs
 	@echo "ruff format" && $(BIN)/ruff format --check --quiet || { echo "Hint: make fmt"; exit 1; }

@@ -1,0 +1,134 @@
+"""`python -m tests.mutate`: switch each rule off in turn, and say which test noticed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tests.mutate.plugin import VARIABLE
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LONGEST = 120.0
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FAILURES, _UNUSABLE = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one rule: the test that noticed, or what was said instead."""
+
+    rule: str
+    caught_by: str
+    said: str = ""
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether a test noticed."""
+        return bool(self.caught_by)
+
+
+def main() -> int:
+    """Go through the table; 0 if no rule can be switched off unnoticed."""
+    given = _options()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    from tests.mutate.switches import SWITCHES
+
+    chosen = [one for one in SWITCHES if given.only.lower() in one.rule.lower()]
+    console = Console(soft_wrap=True, highlight=False)
+    began = time.monotonic()
+    if not given.skip_baseline and (
+        said := _baseline(sorted({t for s in chosen for t in s.tests}))
+    ):
+        console.print(said)
+        console.print(
+            "These tests fail with every rule on. Hint: mend them first.", style="bold red"
+        )
+        return _UNUSABLE
+    bar = Progress(
+        TextColumn("rules switched off"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    outcomes: list[Outcome] = []
+    with bar, ThreadPoolExecutor(given.workers) as pool:
+        shown = bar.add_task("", total=len(chosen))
+        for outcome in pool.map(lambda one: _try(one.rule, one.tests), chosen):
+            outcomes.append(outcome)
+            bar.advance(shown)
+    console.print(_table(outcomes))
+    escaped = [one for one in outcomes if not one.is_caught]
+    for one in escaped:
+        console.print(f"\n[bold red]escaped: {one.rule}[/]\n{one.said}")
+    seconds = time.monotonic() - began
+    console.print(
+        f"{len(outcomes)} rules switched off, {len(outcomes) - len(escaped)} caught, "
+        f"{len(escaped)} escaped ({seconds:.0f} s)."
+    )
+    return 1 if escaped else 0
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(prog="make mutate", description=__doc__)
+    options.add_argument("--only", default="", help="rules with these words in their sentence")
+    options.add_argument("--workers", type=int, default=2, help="how many at once (2)")
+    options.add_argument(
+        "--skip-baseline", action="store_true", help="do not run the tests with every rule on first"
+    )
+    return options.parse_args()
+
+
+def _baseline(tests: list[str]) -> str:
+    """What fails with every rule on; empty if nothing does."""
+    done = _pytest([*tests, "-n", "2"], {})
+    return "" if done.returncode == 0 else done.stdout[-3000:]
+
+
+def _try(rule: str, tests: tuple[str, ...]) -> Outcome:
+    words = ["-x", "-p", "tests.mutate.plugin", "-p", "no:cacheprovider", *tests]
+    try:
+        done = _pytest(words, {VARIABLE: rule})
+    except subprocess.TimeoutExpired:
+        return Outcome(rule, "", f"Nothing was noticed in {LONGEST:.0f} s.")
+    said = done.stdout[-1500:] + done.stderr[-1500:]
+    failed = _FAILED.search(done.stdout)
+    if done.returncode == _FAILURES and failed:
+        return Outcome(rule, failed[1])
+    return Outcome(rule, "", said)
+
+
+def _pytest(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", *words],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST,
+    )
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table("rule that was switched off", "noticed by", box=None, pad_edge=False)
+    for one in outcomes:
+        table.add_row(one.rule, one.caught_by or "[bold red]nobody[/]")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

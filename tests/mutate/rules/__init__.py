@@ -1,0 +1,1 @@
+"""The rules by room, each with its switch and the tests that hold it."""

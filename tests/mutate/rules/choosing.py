@@ -1,0 +1,337 @@
+"""Rules of choosing work for a host, and of trusting it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.mutate.switching import Code, Sql, Switch, always, unchanged
+
+CHOOSING = "tests/faces/test_choosing.py"
+SELECTION = "tests/pure/policy/test_selection.py"
+
+
+def _without(facts: Any, **changes: Any) -> Any:
+    return replace(facts, **changes)
+
+
+RULES = (
+    Switch(
+        "A workunit stays in the class of its first host",
+        Code("scheduler.policy.selection:_class_misfit", always(None)),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "The class of the first host is written down",
+        Sql(
+            "commit_workunits",
+            "CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END",
+            "w.hr_class",
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "The version of the first result is written down",
+        Sql(
+            "commit_workunits",
+            "CASE WHEN a.homogeneous_app_version AND w.app_version_id IS NULL "
+            "THEN chosen.app_version_id ELSE w.app_version_id END",
+            "w.app_version_id",
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "An untrusted host gets company",
+        Code("scheduler.policy.selection:_Judge._needs_company", always(False)),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "A trusted host computes alone",
+        Code("scheduler.policy.trust:is_trusted", always(False)),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "Trusted hosts are spot-checked",
+        Code("scheduler.policy.trust:is_spot_check", always(False)),
+        (SELECTION, "tests/pure/policy/test_trust.py"),
+    ),
+    Switch(
+        "Replication raised at dispatch wakes the transitioner",
+        Sql(
+            "commit_workunits",
+            "CASE WHEN chosen.replicate THEN %(now)s::timestamptz ELSE w.transition_at END",
+            "w.transition_at",
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "An account gets one result of a workunit",
+        Sql(
+            "claim_results",
+            "a.one_result_per = 'account' AND o.account_id = %(account_id)s::bigint",
+            "a.one_result_per = 'account' AND FALSE AND o.account_id = %(account_id)s::bigint",
+        ),
+        ("tests/database/test_dispatch_races.py", "tests/faces/test_scheduler.py"),
+    ),
+    Switch(
+        "Retries are for reliable hosts first",
+        Code("scheduler.policy.selection:_Judge._is_reliable", always(True)),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "Reliable hosts get less time for a retry",
+        Code("scheduler.policy.selection:_delay", lambda candidate, *_: candidate.delay_bound),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "A day has its quota",
+        Code("scheduler.policy.trust:quota_left", always(None)),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "Errors shrink the quota",
+        Code("scheduler.policy.trust:after_error", unchanged),
+        ("tests/pure/policy/test_trust.py", CHOOSING),
+    ),
+    Switch(
+        "A reported success lets the quota grow back",
+        Code("scheduler.policy.trust:after_success", unchanged),
+        ("tests/pure/policy/test_trust.py",),
+    ),
+    Switch(
+        "Valid results let the quota grow",
+        Code("scheduler.policy.trust:after_valid", unchanged),
+        ("tests/pure/policy/test_trust.py",),
+    ),
+    Switch(
+        "Invalid results shrink the quota",
+        Code("scheduler.policy.trust:after_invalid", unchanged),
+        ("tests/pure/policy/test_trust.py",),
+    ),
+    Switch(
+        "Time-outs shrink the quota",
+        Code("scheduler.policy.trust:after_timeout", unchanged),
+        ("tests/pure/policy/test_trust.py",),
+    ),
+    Switch(
+        "A new day begins the count anew",
+        Code("scheduler.policy.trust:reset_if_new_day", unchanged),
+        (SELECTION,),
+    ),
+    Switch(
+        "What is sent counts today",
+        Sql("update_host", "results_today = excluded.results_today", "results_today = 0"),
+        (CHOOSING,),
+    ),
+    Switch(
+        "An error ends the row of valid results",
+        Sql(
+            "update_host",
+            "THEN 0 ELSE known.consecutive_valid",
+            "THEN known.consecutive_valid ELSE known.consecutive_valid",
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "What the project aborted is no fault of the host",
+        Code("scheduler.policy.reports:is_the_hosts_fault", always(True)),
+        (CHOOSING,),
+    ),
+    Switch(
+        "In-progress limits count what was never acknowledged",
+        Code("scheduler.policy.limits:_held_by_device", always({False: 0, True: 0})),
+        (SELECTION,),
+    ),
+    Switch(
+        "A host holds so many results at most",
+        Code("scheduler.policy.limits:Rooms.left", always(1000)),
+        (SELECTION,),
+    ),
+    Switch(
+        "A client's listing acknowledges an assignment",
+        Sql(
+            "update_host",
+            "SET acknowledged_at = %(now)s::timestamptz",
+            "SET acknowledged_at = NULL",
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "A result that a client keeps losing is given up",
+        Code(
+            "scheduler.policy.lost:_lost", lambda result, holdings: holdings.resend.append(result)
+        ),
+        (SELECTION,),
+    ),
+    Switch(
+        "Lost results are sent again",
+        Code("scheduler.policy.lost:_lost", always(None)),
+        (SELECTION,),
+    ),
+    Switch(
+        "Cancelled results are aborted at the client",
+        Code("scheduler.rpc.compose:holdings_part", always({})),
+        ("tests/faces/test_scheduler.py", "tests/faces/test_traps.py"),
+    ),
+    Switch(
+        "Memory must suffice",
+        Code("scheduler.policy.estimates:usable_memory", always(1e15)),
+        ("tests/faces/test_scheduler.py",),
+    ),
+    Switch(
+        "Disk must suffice",
+        Code("scheduler.policy.estimates:usable_disk", always(1e15)),
+        ("tests/faces/test_scheduler.py",),
+    ),
+    Switch(
+        "Memory, disk and bandwidth are compared",
+        Code("scheduler.policy.selection:_Judge._size_misfit", always(None)),
+        (SELECTION,),
+    ),
+    Switch(
+        "A queue must leave time before the deadline",
+        Code("scheduler.policy.selection:_Judge._late", always(None)),
+        (SELECTION,),
+    ),
+    Switch(
+        "The time a host computes counts",
+        Code("scheduler.policy.estimates:active_fraction", always(1.0)),
+        ("tests/faces/test_scheduler.py", SELECTION),
+    ),
+    Switch(
+        "The fastest version is chosen",
+        Code("scheduler.policy.estimates:flops", always(1e9)),
+        (SELECTION,),
+    ),
+    Switch(
+        "Of a platform and plan class the newest version is taken",
+        Code("scheduler.policy.selection:_newest", lambda versions, **_: list(versions)),
+        (SELECTION,),
+    ),
+    Switch(
+        "A plan class must fit",
+        Code(
+            "scheduler.queries.handout:_usage",
+            made=lambda original: lambda row, machine: (original(row, machine)[0], ""),
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "GPUs are served before CPUs",
+        Code(
+            "scheduler.rpc.translate:wishes",
+            made=lambda original: lambda *args: tuple(reversed(original(*args))),
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "A device that the volunteer switched off is not used",
+        Code(
+            "scheduler.rpc.translate:_taste",
+            made=lambda original: lambda *args: _without(original(*args), devices_off=frozenset()),
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Priority comes first",
+        Sql(
+            "read_candidates",
+            "ORDER BY r.priority DESC, r.workunit_id ASC",
+            "ORDER BY r.workunit_id ASC",
+        ),
+        ("tests/faces/test_scheduler.py", CHOOSING),
+    ),
+    Switch(
+        "Apps share by their weights",
+        Code(
+            "scheduler.policy.fair_share:interleave",
+            lambda lanes, *_args, **_kwargs: [one for lane in lanes.values() for one in lane],
+        ),
+        (SELECTION, "tests/pure/policy/test_fair_share.py"),
+    ),
+    Switch(
+        "Targeted work is for its target alone",
+        Sql("read_candidates", "AND r.target_id = lane.target_id", ""),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Targeted work comes first",
+        Code("scheduler.policy.selection:_FIRST", 0),
+        (SELECTION,),
+    ),
+    Switch(
+        "A broadcast reaches each host once",
+        Sql(
+            "lock_broadcasts",
+            "r.host_id = %(host_id)s::bigint OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)",
+            "FALSE",
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Keywords that a volunteer dislikes rule work out",
+        Code("scheduler.policy.scoring:refuses_keywords", always(False)),
+        (CHOOSING, "tests/pure/policy/test_scoring.py"),
+    ),
+    Switch(
+        "Keywords that a volunteer likes come first",
+        Code("scheduler.policy.scoring:keyword_score", always(0.0)),
+        (SELECTION,),
+    ),
+    Switch(
+        "Sensors run without being asked for",
+        Sql("recognise", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Work of a size suits its hosts",
+        Code("scheduler.policy.scoring:size_score", always(0.0)),
+        (SELECTION,),
+    ),
+    Switch(
+        "Work goes to where its files are",
+        Code("scheduler.policy.scoring:locality_score", always(0.0)),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
+        "Beta apps are for those who test",
+        Code("scheduler.policy.scoring:refuses_beta", always(False)),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Only selected apps are given",
+        Code("scheduler.policy.scoring:refuses_app", always(False)),
+        (CHOOSING,),
+    ),
+    Switch(
+        "A volunteer's own limits are kept",
+        Code(
+            "scheduler.rpc.translate:_taste",
+            made=lambda original: lambda *args: _without(original(*args), max_held=None),
+        ),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Lasting refusals are remembered with their hosts",
+        Code("scheduler.operations.dispatch:_remember_refusals", always(None)),
+        (CHOOSING,),
+    ),
+    Switch(
+        "The last decisions are kept with the host",
+        Code("scheduler.rpc.translate:decision", always(None)),
+        (CHOOSING,),
+    ),
+    Switch(
+        "Old clients are turned away",
+        Code(
+            "scheduler.config:ProjectConfig.min_client_version",
+            made=lambda _original: property(lambda _self: 0),
+        ),
+        ("tests/faces/test_scheduler.py",),
+    ),
+    Switch(
+        "Denied hosts are not served",
+        Sql("recognise", "h.denied,", "FALSE AS denied,"),
+        ("tests/faces/test_scheduler.py",),
+    ),
+)

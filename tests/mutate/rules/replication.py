@@ -1,0 +1,306 @@
+"""Rules of replication, errors, time and files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.mutate.switching import Code, Sql, Switch, always
+
+REPLICATION = "tests/pure/policy/test_replication.py"
+TRANSITIONER = "tests/database/test_transitioner.py"
+TIMEOUTS = "tests/database/test_timeout_checker.py"
+OUTAGES = "tests/pure/policy/test_outages.py"
+SENDABILITY = "tests/pure/policy/test_sendability.py"
+DELETER = "tests/database/test_file_deleter.py"
+ANTIQUES = "tests/database/test_antiques.py"
+EXPLAIN = "tests/database/test_explain.py"
+OUTAGES_KEPT = "tests/database/test_outages.py"
+
+NEVER = timedelta(days=36500)
+
+RULES = (
+    Switch(
+        "So many errors are borne, and not one more",
+        Code("scheduler.policy.replication:has_too_many_errors", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "So many time-outs are borne, and not one more",
+        Code("scheduler.policy.replication:has_too_many_timeouts", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "So many successes without agreement are borne",
+        Code("scheduler.policy.replication:has_too_many_successes", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "So many results are made in all",
+        Code("scheduler.policy.replication:_is_out_of_results", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "What volunteers abort is no error",
+        Code("scheduler.policy.replication:EXIT_ABORTED_BY_USER", -1),
+        (REPLICATION,),
+    ),
+    Switch(
+        "Answers of which no two agree are named so",
+        Code("scheduler.policy.replication:_nobody_agrees", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "What nobody may have fails its workunit",
+        Code("scheduler.policy.replication:_is_unsendable", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A result that nobody may have is COULDNT_SEND",
+        Code(
+            "scheduler.policy.settled:drop_unsent",
+            made=lambda original: lambda result, because, failures=(): original(result, because),
+        ),
+        (
+            REPLICATION,
+            TRANSITIONER,
+        ),
+    ),
+    Switch(
+        "The class of hosts is forgotten when only errors came",
+        Code("scheduler.policy.replication:_only_errors_came", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A workunit expires at its end",
+        Code("scheduler.policy.replication:_has_expired", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A broadcast workunit gets no replicas",
+        Code(
+            "scheduler.policy.replication:replicas_wanted",
+            lambda w, c: max(0, min(w.target_nresults - c.alive, w.max_total_results - c.total)),
+        ),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A broadcast workunit is judged at its end",
+        Code(
+            "scheduler.policy.replication:_is_worth_validating",
+            lambda w, c, **_: c.fresh > 0 and c.successes >= w.min_quorum,
+        ),
+        (REPLICATION,),
+    ),
+    Switch(
+        "Staff may have an answer judged anew",
+        Code("scheduler.policy.replication:may_be_reopened", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "An answer that is taken back is no answer",
+        Sql(
+            "transition_workunits",
+            "CASE WHEN NOT verdict.reopened THEN w.canonical_result_id END",
+            "w.canonical_result_id",
+            package="daemons.sql",
+        ),
+        (
+            TRANSITIONER,
+            "tests/database/test_revalidate.py",
+        ),
+    ),
+    Switch(
+        "A wish to give up is forgotten once the result was sent",
+        Sql(
+            "transition_workunits",
+            "WHEN verdict.error_mask & %(couldnt_send)s::integer <> 0 THEN w.unsendable_at",
+            "WHEN TRUE THEN w.unsendable_at",
+            package="daemons.sql",
+        ),
+        (TRANSITIONER,),
+    ),
+    Switch(
+        "The safety net looks again",
+        Code("scheduler.policy.replication:LOOK_AGAIN_AFTER", NEVER),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A success after its credit deadline is too late",
+        Code("scheduler.policy.settled:came_after_credit_deadline", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A success without files to compare with is too late",
+        Code("scheduler.policy.settled:canonical_is_kept", always(True)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "Files are kept for the app's delay",
+        Code("scheduler.policy.settled:files_kept_until", always(None)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "Outputs wait for those who may come late",
+        Code("scheduler.policy.settled:_may_still_come", always(False)),
+        (REPLICATION,),
+    ),
+    Switch(
+        "A retry is urgent",
+        Sql(
+            "insert_replicas",
+            "CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END",
+            "0",
+            package="daemons.sql",
+        ),
+        (TRANSITIONER,),
+    ),
+    Switch(
+        "A retry waits for reliable hosts",
+        Sql(
+            "insert_replicas",
+            "urgent.is_so AND app.reliable_max_turnaround IS NOT NULL",
+            "FALSE",
+            package="daemons.sql",
+        ),
+        (TRANSITIONER,),
+    ),
+    Switch(
+        "All results of an accelerated batch are urgent",
+        Sql("insert_replicas", "coalesce(batch.accelerate, FALSE)", "FALSE", package="daemons.sql"),
+        (TRANSITIONER,),
+    ),
+    Switch(
+        "Results are for whom their workunit is",
+        Sql(
+            "insert_replicas",
+            "coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0)",
+            "0",
+            package="daemons.sql",
+        ),
+        (TRANSITIONER,),
+    ),
+    Switch(
+        "Files that come after everything else was deleted go too",
+        Sql(
+            "settle_reports",
+            "CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END",
+            "r.file_delete_state",
+        ),
+        (DELETER,),
+    ),
+    Switch(
+        "So many hosts are refused before a result is given up",
+        Code("scheduler.policy.sendability:is_unsendable", always(False)),
+        (
+            SENDABILITY,
+            TIMEOUTS,
+        ),
+    ),
+    Switch(
+        "Operators hear of a result that is hard to send",
+        Code("scheduler.policy.sendability:is_nearly", always(False)),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "Denied hosts are not about",
+        Sql("count_refusals", "AND NOT h.denied", "", package="daemons.sql"),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "What was refused before the newest version does not count",
+        Sql(
+            "count_refusals",
+            "AND r.at >= coalesce(newest.created_at, '-infinity'::timestamptz)",
+            "",
+            package="daemons.sql",
+        ),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "Of a targeted result only its hosts count",
+        Sql(
+            "count_refusals",
+            "WHEN waiting.target_host_id IS NOT NULL THEN",
+            "WHEN FALSE THEN",
+            package="daemons.sql",
+        ),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "The app's grace is waited for",
+        Sql(
+            "time_out_results",
+            "r.report_deadline + app.grace <=",
+            "r.report_deadline <=",
+            package="daemons.sql",
+        ),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "An assignment that is never acknowledged is given up",
+        Sql("time_out_results", "app.ack_timeout IS NOT NULL", "FALSE", package="daemons.sql"),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "A host that did not reply begins its row anew",
+        Sql("distrust_hosts", "consecutive_valid = 0,", "", package="daemons.sql"),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "A host that did not reply has its quota lowered",
+        Code(
+            "daemons.timeout_checker:quota_after",
+            lambda *, max_results_per_day, **_: max_results_per_day,
+        ),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "Nothing times out while volunteers cannot reach the server",
+        Code("scheduler.policy.outages:is_silent", always(False)),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "Outages move deadlines before anything times out",
+        Sql("read_signs", "AS is_pending", "AND FALSE AS is_pending"),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "Deadlines move by an outage",
+        Code("scheduler.policy.outages:moved", lambda deadline, **_: deadline),
+        (
+            OUTAGES,
+            OUTAGES_KEPT,
+        ),
+    ),
+    Switch(
+        "Nobody is given the same hour twice",
+        Code("scheduler.policy.outages:uncovered", lambda span, others: (span,)),
+        (
+            OUTAGES,
+            OUTAGES_KEPT,
+        ),
+    ),
+    Switch(
+        "A silence that was too long is an outage",
+        Sql("beat", "was.seen_at + %(outage_after)s::interval < %(now)s::timestamptz", "FALSE"),
+        (OUTAGES_KEPT,),
+    ),
+    Switch(
+        "Nothing is antique that is younger than the oldest unassimilated workunit",
+        Code(
+            "scheduler.operations.antiques:antique_before",
+            lambda *args, **kwargs: kwargs["now"] if "now" in kwargs else args[-1],
+        ),
+        (ANTIQUES,),
+    ),
+    Switch(
+        "What a living result needs is not antique",
+        Sql("read_living_results", "<> 2", "<> file_delete_state"),
+        (ANTIQUES,),
+    ),
+    Switch(
+        "explain names who asked and why not",
+        Code("scheduler.policy.explanation:explain_sending", always(())),
+        (EXPLAIN,),
+    ),
+)

@@ -1,0 +1,254 @@
+"""Rules of validators, assimilators and poison."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from scheduler.policy import quorum
+from tests.mutate.switching import Code, Sql, Switch, always
+
+VALIDATOR = "tests/database/test_validator.py"
+SCIENCE = "tests/database/test_validator_science.py"
+ASSIMILATOR = "tests/database/test_assimilator.py"
+ASSIMILATORS = "tests/database/test_assimilators.py"
+PARKED = "tests/database/test_parked.py"
+POISON = "tests/database/test_poison.py"
+REVALIDATE = "tests/database/test_revalidate.py"
+
+RULES = (
+    Switch(
+        "The best-supported result is canonical",
+        Code("scheduler.policy.quorum:majority", always(1)),
+        ("tests/pure/policy/test_quorum.py",),
+    ),
+    Switch(
+        "Late successes are compared with the canonical result",
+        Code(
+            "scheduler.policy.quorum:check_late",
+            lambda candidates, canonical, **_: quorum.Consensus(canonical=canonical.id),
+        ),
+        (
+            "tests/pure/policy/test_quorum.py",
+            VALIDATOR,
+        ),
+    ),
+    Switch(
+        "What is put off is left out by the validator",
+        Sql(
+            "claim_unvalidated",
+            "AND (w.validate_after IS NULL OR w.validate_after <= %(now)s::timestamptz)",
+            "",
+            package="daemons.sql",
+        ),
+        (SCIENCE,),
+    ),
+    Switch(
+        "The validator leaves out what is parked",
+        Sql("claim_unvalidated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
+        (SCIENCE,),
+    ),
+    Switch(
+        "One validator compares a workunit at a time",
+        Sql(
+            "claim_unvalidated",
+            "AND (w.lease_until IS NULL OR w.lease_until <= %(now)s::timestamptz)",
+            "",
+            package="daemons.sql",
+        ),
+        (SCIENCE,),
+    ),
+    Switch(
+        "Fresh workunits come before those that failed",
+        Sql(
+            "claim_unvalidated",
+            "ORDER BY w.validate_after NULLS FIRST, w.id",
+            "ORDER BY w.id",
+            package="daemons.sql",
+        ),
+        (SCIENCE,),
+    ),
+    Switch(
+        "A settlement is fenced by its token",
+        Sql(
+            "lock_claimed", "WHERE w.lease_token = claim.token AND", "WHERE", package="daemons.sql"
+        ),
+        (SCIENCE,),
+    ),
+    Switch(
+        "Only what still asks is judged",
+        Sql("lock_claimed", "AND w.need_validate", "", package="daemons.sql"),
+        (SCIENCE,),
+    ),
+    Switch(
+        "Only unchanged results are judged",
+        Code("daemons.validator.turns:_content", always(0)),
+        (SCIENCE,),
+    ),
+    Switch(
+        "A success that comes meanwhile is judged next",
+        Sql(
+            "settle_validated",
+            "need_validate = verdict.unfinished",
+            "need_validate = FALSE",
+            package="daemons.sql",
+        ),
+        (SCIENCE,),
+    ),
+    Switch(
+        "The validator always wakes the transitioner",
+        Sql(
+            "settle_validated",
+            "transition_at = %(now)s::timestamptz",
+            "transition_at = w.transition_at",
+            package="daemons.sql",
+        ),
+        (
+            SCIENCE,
+            VALIDATOR,
+        ),
+    ),
+    Switch(
+        "Another daemon's lease is left alone",
+        Sql(
+            "settle_validated",
+            "CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END",
+            "NULL",
+            package="daemons.sql",
+        ),
+        (VALIDATOR,),
+    ),
+    Switch(
+        "What failed waits longer each time (validator)",
+        Code("daemons.validator.turns:wait_after", always(timedelta(seconds=10))),
+        (SCIENCE,),
+    ),
+    Switch(
+        "An app that keeps hanging rests",
+        Code("daemons.validator.turns:_rest", always(None)),
+        (SCIENCE,),
+    ),
+    Switch(
+        "Whatever came is valid to the trivial validator",
+        Code("daemons.science.trivial:agree", always(False)),
+        (
+            VALIDATOR,
+            "tests/pure/science/test_trivial.py",
+        ),
+    ),
+    Switch(
+        "Bitwise results agree when they are the same",
+        Code("daemons.science.bitwise:agree", always(True)),
+        (VALIDATOR,),
+    ),
+    Switch(
+        "Numbers agree within their tolerance",
+        Code("daemons.science.numeric:Tolerance.covers", always(True)),
+        ("tests/pure/science/test_numeric.py",),
+    ),
+    Switch(
+        "A script's exit status decides",
+        Code("daemons.science.script:_says_yes", always(True)),
+        ("tests/pure/science/test_script.py",),
+    ),
+    Switch(
+        "Failures are counted up to the app's limit",
+        Sql("record_science_failures", "failures >= allowed OR", "FALSE OR", package="daemons.sql"),
+        (
+            POISON,
+            SCIENCE,
+        ),
+    ),
+    Switch(
+        "Passing failures weigh a tenth",
+        Code("daemons.poison:TRANSIENT_WEIGHT", 1),
+        (
+            POISON,
+            SCIENCE,
+        ),
+    ),
+    Switch(
+        "Passing failures are counted apart",
+        Sql("record_science_failures", "(NOT u.transient)::integer", "1", package="daemons.sql"),
+        (POISON,),
+    ),
+    Switch(
+        "What failed waits longer each time (assimilator)",
+        Code("daemons.poison:wait_after", always(timedelta(seconds=10))),
+        (
+            POISON,
+            ASSIMILATOR,
+        ),
+    ),
+    Switch(
+        "The assimilator leaves out what is parked",
+        Sql("claim_unassimilated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
+        (ASSIMILATOR,),
+    ),
+    Switch(
+        "Success forgets earlier failures",
+        Sql(
+            "settle_assimilated",
+            "f.stage = any('{1, 2}'::smallint[])",
+            "FALSE",
+            package="daemons.sql",
+        ),
+        (ASSIMILATOR,),
+    ),
+    Switch(
+        "A deferred workunit waits",
+        Code("daemons.assimilator:_defer", always(False)),
+        (ASSIMILATOR,),
+    ),
+    Switch(
+        "An app whose science fails slowly waits its turn",
+        Code("daemons.assimilator:_is_exhausted", always(False)),
+        (ASSIMILATOR,),
+    ),
+    Switch(
+        "What may heal is no failure",
+        Code("daemons.assimilator:_is_transient", always(False)),
+        (ASSIMILATOR,),
+    ),
+    Switch(
+        "Options that nobody knows are refused",
+        Code("daemons.science.checking:checked", lambda options, *_args, **_kwargs: dict(options)),
+        (
+            ASSIMILATORS,
+            "tests/pure/science/test_numeric.py",
+        ),
+    ),
+    Switch(
+        "A webhook is signed",
+        Code("daemons.science.webhook:signature", always("none")),
+        (ASSIMILATORS,),
+    ),
+    Switch(
+        "The server's own tables are refused",
+        Code("daemons.science.table:_is_ours", always(False)),
+        (ASSIMILATORS,),
+    ),
+    Switch(
+        "What is dropped fences the daemon off",
+        Sql("give_up_assimilation", "lease_token = w.lease_token + 1,", ""),
+        (PARKED,),
+    ),
+    Switch(
+        "parked retry tries at once",
+        Sql(
+            "retry_science",
+            "WHEN EXISTS (SELECT FROM forgotten AS f WHERE f.stage = 2 AND f.subject_id = w.id) THEN NULL",
+            "WHEN FALSE THEN NULL",
+        ),
+        (PARKED,),
+    ),
+    Switch(
+        "parked drop asks first",
+        Code("scheduler.management.commands.parked:_agreed", always(True)),
+        (PARKED,),
+    ),
+    Switch(
+        "Only what can be is validated anew",
+        Sql("choose_revalidation", "WHEN w.assimilate_state = 2 THEN 'assimilated'", ""),
+        (REVALIDATE,),
+    ),
+)

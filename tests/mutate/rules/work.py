@@ -1,0 +1,60 @@
+"""Rules of submission, batches and operation."""
+
+from __future__ import annotations
+
+from tests.mutate.switching import Code, Sql, Switch, always
+
+AIMING = "tests/pure/policy/test_aiming.py"
+SHARES = "tests/pure/policy/test_shares.py"
+SHARES_KEPT = "tests/database/test_shares.py"
+BATCHES = "tests/database/test_batches.py"
+MAINTENANCE = "tests/database/test_maintenance.py"
+
+RULES = (
+    Switch(
+        "A size class is one of the app's",
+        Code("scheduler.policy.aiming:_size", always(())),
+        (AIMING,),
+    ),
+    Switch(
+        "A broadcast needs an end and the trivial validator",
+        Code("scheduler.policy.aiming:_broadcast", always(())),
+        (AIMING,),
+    ),
+    Switch("A target exists", Code("scheduler.policy.aiming:_target", always(())), (AIMING,)),
+    Switch(
+        "Adaptive replication needs room",
+        Code("scheduler.policy.aiming:_adaptive", always(())),
+        (AIMING,),
+    ),
+    Switch(
+        "Idle submitters save nothing up",
+        Code("scheduler.policy.shares:logical_start", lambda before, *_a, **_k: before),
+        (SHARES,),
+    ),
+    Switch(
+        "A wish of a submitter is not followed where shares are fair",
+        Code("scheduler.operations.submit:_may_wish", always(True)),
+        (SHARES_KEPT,),
+    ),
+    Switch(
+        "An accelerated batch is sent before others",
+        Sql("accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
+        (BATCHES,),
+    ),
+    Switch(
+        "Maintenance turns requests away",
+        Code("scheduler.operations.maintenance:stops_scheduler", always(None)),
+        (MAINTENANCE,),
+    ),
+    Switch(
+        "Daemons wait for the end of maintenance",
+        Code("daemons.loop:_waits_for_maintenance", always(False)),
+        (MAINTENANCE,),
+    ),
+    Switch(
+        "A project that is over sends nothing",
+        Code("scheduler.rpc.conversation:_end_of_project", always(())),
+        ("tests/faces/test_choosing.py",),
+    ),
+)

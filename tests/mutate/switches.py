@@ -1,0 +1,21 @@
+"""Every rule of the back end: the one table, put together from its rooms."""
+
+from __future__ import annotations
+
+from tests.mutate.rules import choosing, credit, messages, plan_classes, replication, science, work
+from tests.mutate.switching import Switch
+
+SWITCHES: tuple[Switch, ...] = (
+    *choosing.RULES,
+    *plan_classes.RULES,
+    *replication.RULES,
+    *science.RULES,
+    *credit.RULES,
+    *messages.RULES,
+    *work.RULES,
+)
+
+_names = [one.rule for one in SWITCHES]
+if _twice := sorted({name for name in _names if _names.count(name) > 1}):
+    msg = f"Rules stand twice in the table: {_twice}"
+    raise ValueError(msg)

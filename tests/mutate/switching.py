@@ -1,0 +1,104 @@
+"""How one rule is switched off: by another function or number, or in its statement's text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+#: Packages whose modules may have imported what is replaced, under names of their own.
+OURS = ("scheduler", "daemons", "project", "demo")
+
+
+class SwitchDoesNotFit(Exception):
+    """What a switch names is not there any more. Hint: bring the table up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Replaces what a dotted name within a module means: a function, a method, a constant.
+
+    `value` is what it becomes; with `made`, a function that is given the original and returns it.
+    """
+
+    where: str
+    value: Any = None
+    made: Callable[[Any], Any] | None = None
+
+    def off(self) -> None:
+        """Put the replacement wherever the original is known by a name."""
+        module_name, _, path = self.where.partition(":")
+        *outer, name = path.split(".")
+        home: Any = import_module(module_name)
+        for each in outer:
+            home = getattr(home, each)
+        if not hasattr(home, name):
+            raise SwitchDoesNotFit(self.where)
+        original = getattr(home, name)
+        replacement = self.made(original) if self.made is not None else self.value
+        setattr(home, name, replacement)
+        if callable(original) and not outer:
+            _replace_everywhere(original, replacement)
+
+
+def _replace_everywhere(original: object, replacement: object) -> None:
+    for module in [m for n, m in sys.modules.items() if n.split(".")[0] in OURS]:
+        for name, value in list(vars(module).items()):
+            if value is original:
+                setattr(module, name, replacement)
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """Replaces a piece of a statement's text."""
+
+    statement: str
+    old: str
+    new: str = ""
+    package: str = "scheduler.sql"
+
+    def off(self) -> None:
+        """Have the statement read with the other text."""
+        from scheduler import sql
+
+        text = sql.load(self.statement, self.package)
+        if _plain(self.old) not in _plain(text):
+            raise SwitchDoesNotFit(f"{self.package}/{self.statement}.sql: {self.old}")
+        changed = _plain(text).replace(_plain(self.old), self.new)
+        before = sql.load
+
+        @cache
+        def load(name: str, package: str = "scheduler.sql") -> str:
+            if (name, package) == (self.statement, self.package):
+                return changed
+            return before(name, package)
+
+        sql.load = load  # type: ignore[assignment]  # only here, only in tests
+
+
+def _plain(text: str) -> str:
+    """A statement without its comments, in one line: indentation says nothing."""
+    lines = (line.split("--")[0] for line in text.splitlines())
+    return " ".join(" ".join(lines).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One rule, in a sentence; how to switch it off; the tests of which one at least must fail."""
+
+    rule: str
+    off: Code | Sql
+    tests: tuple[str, ...] = field(default=())
+
+
+def always(value: Any) -> Callable[..., Any]:
+    """A function that says the same whatever it is asked."""
+    return lambda *_args, **_kwargs: value
+
+
+def unchanged(first: Any, *_args: Any, **_kwargs: Any) -> Any:
+    """A function that returns what it is given."""
+    return first
