@@ -33,8 +33,8 @@ MAX_NBYTES = 65536
 _numbers = count(1)
 
 _FORGET = """
-TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credit_entry,
-    host_app_version, app_version_file
+TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credit_entry, refusal,
+    host_app_version, app_version_file, account_app_credit, file_request, science_failure
 """
 #: Attempt k of a workunit ran on the host k places behind the workunit's own.
 _REPORT = """

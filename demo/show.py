@@ -53,9 +53,12 @@ def _play(stage: Stage, console: Console) -> int:
     began = time.monotonic()
     stage.serve()
     django.setup()
+    from daemons import registry
     from demo.play import Play
 
-    console.print(f"server on {stage.url} · 6 daemons · {len(VOLUNTEERS)} volunteers")
+    console.print(
+        f"server on {stage.url} · {len(registry.DAEMONS)} daemons · {len(VOLUNTEERS)} volunteers"
+    )
     play = Play(stage, console)
     play.submit()
     stage.attach()
