@@ -146,6 +146,7 @@ def _verdicts(
 ) -> tuple[dict[str, str], str | None]:
     candidates = [quorum.Candidate(one, None if one in answer.bad else one) for one in names]
     found = quorum.check_set(candidates, min_quorum=trial.min_quorum, agree=answer.agree)
+    found = quorum.doubt(found, answer.suspicious)
     words = {
         **dict.fromkeys(names, "not judged: too few for a quorum"),
         **dict.fromkeys(found.inconclusive, "inconclusive"),

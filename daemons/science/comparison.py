@@ -42,13 +42,14 @@ class Answer:
     """What the validator said.
 
     `bad` says by result why its outputs cannot be read; `agreeing` has each two results that agree,
-    the lower id first.  `unusable` says why the validator can compare nothing at all: no fault of
-    this workunit.
+    the lower id first.  `suspicious` are those that it would not believe alone.  `unusable` says
+    why the validator can compare nothing at all: no fault of this workunit.
     """
 
     bad: Mapping[int, str] = field(default_factory=dict)
     agreeing: frozenset[tuple[int, int]] = frozenset()
     outliers: frozenset[int] = frozenset()
+    suspicious: frozenset[int] = frozenset()
     unusable: str = ""
 
     def agree(self, one: int, other: int) -> bool:
@@ -81,9 +82,17 @@ def compare(question: Question) -> Answer:
             for one, other in _pairs(question, sorted(evidence))
             if validator.agree(evidence[one], evidence[other])
         )
-        is_outlier = getattr(validator, "runtime_outlier", None) or _never
-        outliers = frozenset(one for one, its in evidence.items() if is_outlier(its))
-    return Answer(bad, agreeing, outliers)
+        outliers = _of_whom(validator, "runtime_outlier", evidence)
+        suspicious = _of_whom(validator, "suspicious", evidence)
+    return Answer(bad, agreeing, outliers, suspicious)
+
+
+def _of_whom(
+    validator: Validator[Any], question: str, evidence: Mapping[int, Any]
+) -> frozenset[int]:
+    """The results of which the validator says yes to a question that it need not know."""
+    says_yes = getattr(validator, question, None) or _never
+    return frozenset(one for one, its in evidence.items() if says_yes(its))
 
 
 def _evidence(

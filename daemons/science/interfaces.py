@@ -77,10 +77,10 @@ Options = Mapping[str, Any]
 class Validator(Protocol[E]):
     """Says whether two results of a workunit agree.
 
-    Three more functions are used where a validator has them: ``tidy(evidence)`` forgets what
+    Four more functions are used where a validator has them: ``tidy(evidence)`` forgets what
     `prepare` made, whatever happened in between; ``check_options(options)`` raises `BadOptions`;
     ``runtime_outlier(evidence) -> bool`` says that a valid result ran so unlike others that its
-    times teach nothing.
+    times teach nothing; ``suspicious(evidence) -> bool`` that a result is not to be believed alone.
     """
 
     def prepare(self, outputs: Sequence[Brought], options: Options, /) -> E | None:

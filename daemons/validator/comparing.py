@@ -99,10 +99,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Generic[E]):
-    """How results are compared: what is compared of each (None: nothing can be), and how."""
+    """How results are compared: what is compared of each (None: nothing can be), and how.
+
+    Those that are `suspicious` are not believed alone.
+    """
 
     evidence: Callable[[Success], E | None]
     agree: Callable[[E, E], bool]
+    suspicious: frozenset[int] = frozenset()
 
 
 def judge(workunit: Asking, successes: Sequence[Success], comparison: Comparison[Any]) -> Judged:
@@ -115,6 +119,7 @@ def judge(workunit: Asking, successes: Sequence[Success], comparison: Comparison
     known = by_id.get(workunit.canonical_result_id or 0)
     if workunit.canonical_result_id is None:
         found = quorum.check_set(candidates, min_quorum=workunit.min_quorum, agree=comparison.agree)
+        found = quorum.doubt(found, comparison.suspicious)
     elif known is not None:
         truth = quorum.Candidate(known.id, comparison.evidence(known))
         found = quorum.check_late(candidates, truth, agree=comparison.agree)

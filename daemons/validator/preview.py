@@ -112,4 +112,6 @@ def _comparison(workunit: Asking, successes: list[Success], limit: timedelta) ->
     answer: Answer = worker.call(TARGET, asked, time_limit=limit)
     if answer.unusable:
         raise BadOptions(answer.unusable)
-    return Comparison(lambda one: None if one.id in answer.bad else one.id, answer.agree)
+    return Comparison(
+        lambda one: None if one.id in answer.bad else one.id, answer.agree, answer.suspicious
+    )

@@ -242,7 +242,9 @@ def _judge_again(turn: _Turn, workunit: Asking, current: Sequence[Success]) -> J
         return Judged(workunit, unfinished=not workunit.error_mask)
     answer = turn.answers[workunit.id]
     comparison = Comparison(
-        lambda success: None if success.id in answer.bad else success.id, answer.agree
+        lambda success: None if success.id in answer.bad else success.id,
+        answer.agree,
+        answer.suspicious,
     )
     judged = judge(workunit, [_with_outlier(one, answer) for one in same], comparison)
     is_unfinished = not workunit.error_mask and any(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 E = TypeVar("E")
 
@@ -73,6 +73,16 @@ def check_set(
         invalid=tuple(one for one, _ in good if one not in believed),
         missing=missing,
     )
+
+
+def doubt(found: Consensus, suspicious: Collection[int]) -> Consensus:
+    """Believe no suspicious result on its own word: it is inconclusive, so that another is made.
+
+    Source: BOINC's rule for suspicious results.  One that another agrees with is believed.
+    """
+    if found.canonical not in suspicious or len(found.valid) > 1:
+        return found
+    return Consensus(inconclusive=found.valid, invalid=found.invalid, missing=found.missing)
 
 
 def check_late(

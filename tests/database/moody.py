@@ -40,6 +40,9 @@ class Moody:
     def runtime_outlier(self, evidence):
         return evidence.endswith("slow")
 
+    def suspicious(self, evidence):
+        return evidence.endswith("odd")
+
 
 class Shapeless:
     """Has no `agree`."""

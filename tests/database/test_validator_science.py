@@ -143,6 +143,21 @@ def test_a_valid_result_may_be_an_outlier_in_its_run_time():
     assert [result.runtime_outlier for result in results] == [False, True, False]
 
 
+def test_a_suspicious_result_is_not_believed_alone_but_with_another():
+    workunit, results = asking("a odd", app=an_app(), min_quorum=1, target_nresults=1)
+    a_pass(validator)
+    assert states(results) == [(1, 4)]
+    assert refreshed(workunit).canonical_result_id is None
+    a_pass(transitioner)
+    assert workunit.results.count() == 2
+    workunit.results.filter(server_state=2).delete()
+    results.append(rows.a_result(workunit, "success", output=b"apple", uploaded=True))
+    rows.update(workunit, need_validate=True)
+    a_pass(validator)
+    assert states(results) == [GOOD, GOOD]
+    assert refreshed(workunit).canonical_result_id == results[0].pk
+
+
 # Failing
 
 

@@ -33,6 +33,11 @@ RULES = (
         ),
     ),
     Switch(
+        "A suspicious result is not believed alone",
+        Code("scheduler.policy.quorum:doubt", lambda found, _suspicious: found),
+        ("tests/pure/policy/test_quorum.py", SCIENCE),
+    ),
+    Switch(
         "What is put off is left out by the validator",
         Sql(
             "claim_unvalidated",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.quorum import Candidate, check_late, check_set, majority
+from scheduler.policy.quorum import Candidate, check_late, check_set, doubt, majority
 
 
 def candidates(answers):
@@ -43,6 +43,24 @@ def compared(answers, min_quorum):
 def test_the_majority_is_believed(answers, min_quorum, canonical, valid, invalid):
     found = compared(answers, min_quorum)
     assert (found.canonical, found.valid, found.invalid) == (canonical, valid, invalid)
+
+
+@pytest.mark.parametrize(
+    ("answers", "suspicious", "canonical", "inconclusive"),
+    [
+        ("a", {1}, None, (1,)),
+        ("a", {2}, 1, ()),
+        ("aa", {1, 2}, 1, ()),
+        ("ab", {1}, None, (1, 2)),
+        (".a", {2}, None, (2,)),
+    ],
+)
+def test_a_suspicious_result_is_believed_only_with_another(
+    answers, suspicious, canonical, inconclusive
+):
+    found = doubt(compared(answers, 1), suspicious)
+    assert (found.canonical, found.inconclusive) == (canonical, inconclusive)
+    assert (1 in found.missing) is answers.startswith(".")
 
 
 def test_results_that_disagree_are_inconclusive():
