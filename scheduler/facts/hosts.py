@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.facts.machines import Machine
 
@@ -152,9 +152,10 @@ class VersionFacts:
     record: Record = field(default_factory=Record)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One unsent result and what must be known of its workunit to judge it.
+
+    A tuple, because an RPC makes many and throws most of them away.
 
     `target_kind` is `lifecycle.Target`; `is_near` says that the host has some of its input files;
     `reserved` that it is, for now, for reliable hosts only.

@@ -63,8 +63,10 @@ LASTING = frozenset(
 
 Refused = tuple[Refusal, str]
 
-#: So many more are found than are needed, if there are.
+#: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
+#: So many more are judged at most, once a wish is met.
+MOST_TO_SPARE = 2 * SPARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,10 +173,8 @@ def choose(
     judge = _Judge(host, rules)
     taken: set[int] = set()
     for wish in wishes:
-        is_last = wish is wishes[-1]
-        found = _serve(wish, candidates, judge, taken, all_of_them=is_last)
-        choice.feasible[wish.device] = found
-        if not is_last:
+        found = choice.feasible[wish.device] = _serve(wish, candidates, judge, taken)
+        if wish is not wishes[-1]:
             # What is only to spare may go to the next device; a claim gives none of them twice.
             for spare in found[needed(found, wish, room=rules.rooms.total) :]:
                 judge.give_back(spare)
@@ -187,16 +187,12 @@ def choose(
 
 
 def _serve(
-    wish: Wish,
-    candidates: Iterable[Candidate],
-    judge: _Judge,
-    taken: set[int],
-    *,
-    all_of_them: bool,
+    wish: Wish, candidates: Iterable[Candidate], judge: _Judge, taken: set[int]
 ) -> list[Assignment]:
-    """What one device may have: all of it, or as much as meets its wish with some to spare."""
+    """What one device may have: as much as meets its wish, and some to spare."""
     found: list[Assignment] = []
-    queued = wish.queued_seconds
+    queued, to_spare = wish.queued_seconds, 0
+    seconds, instances = wish.seconds, wish.instances
     for candidate in candidates:
         if candidate.workunit_id in taken:
             continue
@@ -205,11 +201,20 @@ def _serve(
             taken.add(candidate.workunit_id)
             found.append(verdict)
             queued += verdict.seconds / judge.host.ncpus if queued else 0.0
-            if not all_of_them and has_enough(found, wish, room=judge.rules.rooms.total):
-                break
+            if wish.device != SENSOR and seconds <= 0 and instances <= 0:
+                to_spare += 1
+                if to_spare >= MOST_TO_SPARE:
+                    break
+            used = _used(verdict, wish)
+            seconds, instances = seconds - verdict.seconds * used, instances - used
         elif verdict is not None:
             judge.why[candidate.result_id] = verdict
     return found
+
+
+def _used(assignment: Assignment, wish: Wish) -> float:
+    """How many of the devices asked for an assignment keeps busy."""
+    return assignment.version.device_count if wish.device else assignment.version.avg_ncpus
 
 
 def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
@@ -223,16 +228,10 @@ def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
     for count, assignment in enumerate(assignments):
         if count >= room or (seconds <= 0 and instances <= 0):
             return count
-        used = assignment.version.device_count if wish.device else assignment.version.avg_ncpus
+        used = _used(assignment, wish)
         seconds -= assignment.seconds * used
         instances -= used
     return min(room, len(assignments))
-
-
-def has_enough(found: Sequence[Assignment], wish: Wish, *, room: int) -> bool:
-    """Whether a wish is met, with some to spare: others may be faster with some of them."""
-    most = needed(found, wish, room=room)
-    return most < len(found) and len(found) >= most + SPARE
 
 
 class _Judge:

@@ -118,7 +118,7 @@ def candidates(
 
 
 def _candidate(row: Mapping[str, Any]) -> Candidate:
-    return Candidate(**{name: row[name] for name in Candidate.__slots__})
+    return Candidate._make(map(row.__getitem__, Candidate._fields))
 
 
 def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:

@@ -177,6 +177,12 @@ def test_what_was_chosen_before_counts_as_queued() -> None:
     assert choice.refused == {Refusal.DEADLINE: 7}
 
 
+def test_no_more_are_judged_than_may_be_needed() -> None:
+    candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(99)]
+    choice = look(*candidates, wish=Wish(seconds=2 * 3600.0))
+    assert choice.found == 2 + selection.MOST_TO_SPARE
+
+
 def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=4e9) for n in range(3)]
     choice = look(*candidates)
@@ -288,7 +294,12 @@ def test_a_host_that_is_not_trusted_gets_company(
 
 def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(500)]
-    choice = look(*candidates, app={"target_nresults": 2}, versions=a_record(consecutive_valid=20))
+    choice = look(
+        *candidates,
+        app={"target_nresults": 2},
+        versions=a_record(consecutive_valid=20),
+        wish=Wish(seconds=1e12),
+    )
     checked = sum(a.replicate for a in chosen(choice))
     assert 10 <= checked <= 45
 
