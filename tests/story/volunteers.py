@@ -72,14 +72,15 @@ class StockClient:
         assert done.returncode == 0, done.stdout + done.stderr + self.log()
         return done.stdout + done.stderr
 
-    def attach(self) -> None:
-        """Create an account from the client, look it up again, attach with what it says."""
+    def attach(self) -> str:
+        """Create an account from the client, look it up, attach with the key that is said."""
         url = self.project.url
         created = self.command("--create_account", url, self.email, PASSWORD, self.name)
         found = self.command("--lookup_account", url, self.email, PASSWORD)
         [key] = re.findall(r"account key: (\w+)", found)
         assert key in created
         self.attach_with(key)
+        return str(key)
 
     def attach_with(self, key: str) -> None:
         """Attach with an account key."""

@@ -1,0 +1,67 @@
+"""Sticky files and trickles between the server and an unmodified BOINC client."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.models import FileRequest
+from tests.story.test_stock_replies import ask_until
+
+pytestmark = pytest.mark.stock_client
+
+
+def of_the_project(client):
+    """The client's folder of the project."""
+    [folder] = (client.folder / "projects").iterdir()
+    return folder
+
+
+def is_done(project, kind):
+    """Whether what was asked of the host is done."""
+    state = "SELECT state FROM file_request WHERE kind = %s"
+    [row] = project.sql(state, kind)
+    assert row["state"] != FileRequest.State.FAILED, project.log()
+    return row["state"] == FileRequest.State.DONE
+
+
+def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_client):
+    project = our_project
+    client = stock_client(project, "alice")
+    client.attach()
+    ask_until(client, lambda: project.count("SELECT count(*) FROM host"), what="known", every=1)
+    [host] = project.sql("SELECT id FROM host")
+    path = project.folder / "table"
+    path.write_text("".join(f"{n} {n * n}\n" for n in range(5000)))
+
+    # The client fetches it and says that it has it
+    said = json.loads(project.manage("host_file", "put", host["id"], path, "--json"))
+    name = said["name"]
+    ask_until(client, lambda: is_done(project, FileRequest.Kind.PUT), what="it lists it", every=1)
+
+    theirs = of_the_project(client) / name
+    assert theirs.read_bytes() == path.read_bytes()
+    assert f"Finished download of {name}" in client.messages()
+
+    # It sends the file, without computing anything
+    project.manage("host_file", "get", host["id"], name)
+    ask_until(client, lambda: is_done(project, FileRequest.Kind.GET), what="it sent it", every=1)
+
+    assert f"Finished upload of {name}" in client.messages()
+    found = json.loads(project.manage("host_file", "list", host["id"], "--json"))["requests"]
+    [sent] = [one for one in found if one["asked"] == "get"]
+    assert Path(sent["path"]).read_bytes() == path.read_bytes()
+    assert "Starting task" not in client.messages()
+    ask_until(client, lambda: "host_file" not in client.tasks(), what="it is over", every=1)
+    assert theirs.exists(), "it stays, for it is sticky"
+
+    # It deletes the file and lists it no more
+    project.manage("host_file", "delete", host["id"], name)
+    done = FileRequest.Kind.DELETE
+    ask_until(client, lambda: is_done(project, done), what="it lists it no more", every=1)
+
+    assert not theirs.exists()
+    assert name not in (client.folder / "client_state.xml").read_text()
+    assert "0 violations" in project.fsck()
