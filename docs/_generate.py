@@ -330,6 +330,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "text": "text",
         "boolean": "`true` or `false`",
         "words": "words, separated by commas",
+        "pattern": "regular expression",
         "folder": "folder",
         "web_url": "http(s) address",
         "broker_url": "address of a broker",

@@ -72,6 +72,16 @@ def words(name: str, default: list[str]) -> list[str]:
     return [word.strip() for word in text(name, "").split(",") if word.strip()] or default
 
 
+def pattern(name: str) -> str:
+    """Read a regular expression; unset means none."""
+    value = text(name, "")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise BadSetting(name, value, f"a regular expression ({error})") from error
+    return value
+
+
 def folder(name: str, default: Path) -> Path:
     """Read a folder as an absolute path; it need not exist, but must not be a file."""
     path = Path(text(name, str(default))).expanduser().resolve()

@@ -22,6 +22,9 @@ class ProjectConfig:
     request_delay: timedelta = timedelta(seconds=7)
     """How long a client waits at least between two scheduler RPCs."""
 
+    next_contact: timedelta = timedelta(0)
+    """Within what time a client calls again, with or without a reason; 0: when it has one."""
+
     max_results_per_rpc: int = 50
     """How many results one scheduler RPC hands out at most, per CPU of the host."""
 
@@ -51,6 +54,12 @@ class ProjectConfig:
 
     min_client_version: int = 0
     """Oldest client served, as 10000*major + 100*minor + release; 0 serves all."""
+
+    banned_os: str = ""
+    """Computers get no work if this is found in the name and version of their system."""
+
+    banned_cpu: str = ""
+    """Computers get no work if this is found in the maker and model of their processor."""
 
     account_creation: bool = True
     """Whether volunteers may create accounts from their client."""

@@ -29,6 +29,7 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
         "dont_use_dcf": True,
         "master_url": config.master_url,
         "request_delay": config.request_delay.total_seconds(),
+        "next_rpc_delay": config.next_contact.total_seconds() or None,
         "project_name": config.name,
     }
 

@@ -10,8 +10,10 @@ from django.db import transaction
 
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Work
+from scheduler.facts.hosts import HostDescription
 from scheduler.facts.messages import FileMoves, TrickleToSay
 from scheduler.operations import dispatch, file_requests, hosts, maintenance, report, trickles
+from scheduler.policy import gates
 from scheduler.queries import handout
 from scheduler.rpc import compose, translate
 from scheduler.rpc.file_moves import file_moves_part
@@ -95,17 +97,19 @@ def _converse(
     )
     host = translate.host_facts(request, caller, described, held=holdings.held)
     end = _end_of_project()
+    barred = _barred(described, config)
+    no_work = end or barred
     asking = dispatch.Asking(
-        wishes=() if end else translate.wishes(request, host.taste),
+        wishes=() if no_work else translate.wishes(request, host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
-        any_sensor=caller.any_sensor and not end,
+        any_sensor=caller.any_sensor and not no_work,
         any_broadcast=caller.any_broadcast,
     )
     work = dispatch.give(host, asking, holdings=holdings, config=config, now=now)
     trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
     heard, moves = _errands(request, caller, now=now)
-    said = (*_messages(request, work, config), *end)
+    said = (*_messages(request, work, config), *no_work)
     hosts.keep(
         caller,
         described,
@@ -135,7 +139,7 @@ def _converse(
                 GuiUrl(name="Status", description="What the project does", url=config.master_url),
             ),
         }
-        | _delay(work)
+        | _delay(work, is_barred=bool(barred))
     )
 
 
@@ -145,6 +149,12 @@ def _end_of_project() -> tuple[Message, ...]:
     if notice is None or not notice.ended:
         return ()
     return (Message(text=notice.text, priority="notice"),)
+
+
+def _barred(described: HostDescription, config: ProjectConfig) -> tuple[Message, ...]:
+    """What is said to a computer that gets no work; what it reports is still taken."""
+    text = gates.why_barred(described, banned_os=config.banned_os, banned_cpu=config.banned_cpu)
+    return (Message(text=text, priority="notice"),) if text else ()
 
 
 def _errands(
@@ -202,7 +212,9 @@ def _messages(request: SchedulerRequest, work: Work, config: ProjectConfig) -> I
     yield Message(text=work.primary_reason() or "Project has no tasks available")
 
 
-def _delay(work: Work) -> dict[str, object]:
+def _delay(work: Work, *, is_barred: bool) -> dict[str, object]:
+    if is_barred:
+        return {"request_delay": DAY}
     if work.asked and not work.sent and work.come_again:
         return {"request_delay": 2.0}
     return {}

@@ -58,6 +58,14 @@ def test_a_word_that_is_not_offered_is_refused_with_those_that_are(given):
         env.choice(NAME, "text", among={"text", "json"})
 
 
+def test_a_regular_expression_is_tried_before_anybody_calls(given):
+    given(" Windows (XP|7) ")
+    assert env.pattern(NAME) == "Windows (XP|7)"
+    given("Windows (XP")
+    with pytest.raises(env.BadSetting, match="expected a regular expression"):
+        env.pattern(NAME)
+
+
 @pytest.mark.parametrize("said", ["http://a.b", "http://a.b/", "http://a.b///"])
 def test_a_web_address_ends_with_one_slash(given, said):
     given(said)

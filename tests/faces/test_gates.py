@@ -1,0 +1,49 @@
+"""Who gets no work, and when a client calls again, as a client sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.scripted_client import a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("barred", "said"),
+    [
+        ({"banned_os": "^Linux"}, "doesn't support operating system Linux"),
+        ({"banned_cpu": "Penta"}, "doesn't support CPU type AuthenticMaker Pentathlon"),
+    ],
+)
+def test_a_barred_computer_gets_no_work_and_may_still_report(
+    barred: dict[str, str], said: str, settings: Any
+) -> None:
+    workunits(an_app(), 2)
+    client = a_client()
+    facts = {"os_name": "Linux", "p_vendor": "AuthenticMaker", "p_model": "Pentathlon"}
+    computer = replace(client.request().host_info, **facts)
+    (name,) = client.ask_for_work(host_info=computer)
+    settings.PROJECT = replace(settings.PROJECT, **barred)
+    reply = client.ask(cpu_req_secs=1e6, host_info=computer)
+    assert reply.results == ()
+    assert [message.text for message in reply.messages if said in message.text]
+    assert reply.request_delay == 86400
+    assert client.report(name, upload=b"the answer").result_acks == (name,)
+
+
+def test_others_are_served_as_ever(settings: Any) -> None:
+    workunits(an_app(), 1)
+    settings.PROJECT = replace(settings.PROJECT, banned_os="^Windows", banned_cpu="^Nobody")
+    assert len(a_client().ask_for_work()) == 1
+
+
+def test_a_client_is_told_to_call_again_with_or_without_a_reason(settings: Any) -> None:
+    assert a_client().ask().next_rpc_delay is None
+    settings.PROJECT = replace(settings.PROJECT, next_contact=timedelta(hours=4))
+    assert a_client().ask().next_rpc_delay == 14400
