@@ -16,6 +16,8 @@ ENOUGH_SAMPLES_OF_ALL = 100
 #: A measured speed is believed up to so many times the benchmark.
 MOST_TIMES_BENCHMARK = 250.0
 MAX_CPUS = 64
+#: How far luck may move the speed of a version that was never measured on a host.
+LUCK = 0.1
 
 
 def usable_cpus(host: HostDescription, prefs: Preferences) -> int:
@@ -75,3 +77,12 @@ def flops(version: VersionFacts, fpops: float) -> float:
         peak = version.peak_flops or benchmark
         return min(peak / version.pfc_avg, MOST_TIMES_BENCHMARK * benchmark)
     return benchmark
+
+
+def promise(version: VersionFacts, fpops: float, *, luck: float) -> float:
+    """The speed by which versions are compared: the expected one, moved by luck from 0 to 1.
+
+    The less is known of a version on this host, the more luck does: one whose speed was estimated
+    a little too low is tried as well, and measured.  Source: BOINC's random factor of versions.
+    """
+    return flops(version, fpops) * (1 + LUCK * (2 * luck - 1) / max(1.0, version.et_n))

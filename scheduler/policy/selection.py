@@ -307,7 +307,16 @@ class _Judge:
                 Refusal.DEVICE,
                 f"No tasks of {app.title} are available for the devices asked for",
             )
-        return max(on_device, key=lambda v: estimates.flops(v, self.host.fpops))
+        if len(on_device) == 1:
+            return on_device[0]
+        return max(
+            on_device, key=lambda v: estimates.promise(v, self.host.fpops, luck=self._luck(v))
+        )
+
+    def _luck(self, version: VersionFacts) -> float:
+        """Drawn once a day for each plan class, so that of one class the best platform stays so."""
+        numbers = (self.host.id, self.rules.today.toordinal(), *version.plan_class.encode())
+        return trust.draw(self.rules.chance_key, *numbers)
 
     def _size_misfit(self, candidate: Candidate, app: AppFacts) -> Refused | None:
         """Memory, disk, bandwidth: in BOINC's order and wording (PROTOCOL 10.3)."""

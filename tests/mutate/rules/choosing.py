@@ -322,6 +322,16 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
+        "Barred systems and processors get no work",
+        Code("scheduler.policy.gates:why_barred", always("")),
+        ("tests/pure/policy/test_gates.py", "tests/faces/test_gates.py"),
+    ),
+    Switch(
+        "Versions hardly measured are tried now and then",
+        Code("scheduler.policy.estimates:LUCK", 0.0),
+        (SELECTION,),
+    ),
+    Switch(
         "Old clients are turned away",
         Code(
             "scheduler.config:ProjectConfig.min_client_version",

@@ -227,6 +227,33 @@ def test_the_fastest_of_the_newest_fitting_versions_is_taken(
     assert [a.version.id for a in chosen(choice)] == [best]
 
 
+@pytest.mark.parametrize(
+    ("versions", "ever_chosen"),
+    [
+        ([{"id": 1}, {"id": 2, "plan_class": "mt"}], {1, 2}),
+        ([{"id": 1}, {"id": 2, "plan_class": "mt", "projected_flops": 0.9e9}], {1, 2}),
+        ([{"id": 1}, {"id": 2, "plan_class": "mt", "projected_flops": 0.8e9}], {1}),
+        ([{"id": 1, "et_n": 99, "et_avg": 1e-9}, {"id": 2, "plan_class": "mt"}], {1, 2}),
+        (
+            [
+                {"id": 1, "et_n": 99, "et_avg": 1e-9},
+                {"id": 2, "plan_class": "mt", "et_n": 99, "et_avg": 1.1e-9},
+            ],
+            {1},
+        ),
+        ([{"id": 1}, {"id": 2, "platform": "other"}], {1}),
+    ],
+    ids=["even", "near", "far", "measured-and-not", "both-measured", "one-class"],
+)
+def test_what_is_nearly_as_fast_is_tried_now_and_then_until_it_is_measured(
+    versions: list[dict[str, Any]], ever_chosen: set[int]
+) -> None:
+    facts = {1: [a_version(**each) for each in versions]}
+    days = [NOON.date() + timedelta(days=day) for day in range(60)]
+    picks = [chosen(look(a_candidate(), versions=facts, today=day))[0] for day in days]
+    assert {pick.version.id for pick in picks} == ever_chosen
+
+
 def test_a_beta_version_is_for_those_who_want_it() -> None:
     versions = {1: [a_version(), a_version(id=2, version_num=110, beta=True)]}
     eager = a_host(taste=Taste(allow_beta=True))
