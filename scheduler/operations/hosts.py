@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import md5, sha256
 from typing import Any
@@ -118,7 +118,7 @@ def keep(
     decisions = list(caller.last_decisions)
     if decision is not None:
         decisions = [decision, *decisions][:MOST_DECISIONS]
-    facts = asdict(description)
+    facts = _facts(description)
     capabilities = facts.pop("capabilities")
     facts["host_cpid"] = stored_cpid(description.host_cpid, caller.email)
     sql.execute(
@@ -153,6 +153,14 @@ def adopt(
     Account.objects.filter(pk=account_id).update(**changes)
 
 
+_FACTS = tuple(one.name for one in fields(HostDescription))
+
+
+def _facts(description: HostDescription) -> dict[str, Any]:
+    """What a client said, by column (`dataclasses.asdict` copies each value, for each RPC)."""
+    return {name: getattr(description, name) for name in _FACTS}
+
+
 def key_hash(key: str) -> str:
     """Under which hash a key is found."""
     return sha256(key.encode()).hexdigest()
@@ -179,7 +187,7 @@ def _find_or_create(
     now: datetime,
 ) -> dict[str, Any]:
     cpid = stored_cpid(description.host_cpid, row["email"])
-    facts = asdict(description) | {
+    facts = _facts(description) | {
         "account_id": row["account_id"],
         # A copy of a client brings the cpid of the original: only its other facts count then.
         "host_cpid": cpid if credentials.host_id == 0 else "",
@@ -211,7 +219,7 @@ def detach(*, host_id: int, workunit_ids: Sequence[int], now: datetime) -> int:
 def _create(
     row: dict[str, Any], description: HostDescription, cpid: str, *, now: datetime
 ) -> dict[str, Any]:
-    facts = asdict(description) | {"host_cpid": cpid}
+    facts = _facts(description) | {"host_cpid": cpid}
     facts["last_ip_addr"] = facts.pop("ip_addr")
     host = Host.objects.create(
         account_id=row["account_id"],

@@ -36,15 +36,31 @@ def load(name: str, package: str = "scheduler.sql") -> LiteralString:
 def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dict[str, Any]]:
     """Run a statement and return its rows as dicts."""
     with _run(name, params, package) as cursor:
-        # psycopg makes the description anew each time it is asked for.
-        description = cursor.description
-        columns = [column.name for column in description]
+        columns, decoded = _shape(name, package, cursor)
         rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         # Django has psycopg leave jsonb as text, for its own fields to decode.
-        for field in [column.name for column in description if column.type_code == _JSONB]:
+        for field in decoded:
             for row in rows:
                 row[field] = loads(row[field]) if row[field] is not None else None
         return rows
+
+
+_Shape = tuple[tuple[str, ...], tuple[str, ...]]
+_shapes: dict[tuple[str, str], _Shape] = {}
+
+
+def _shape(name: str, package: str, cursor: Any) -> _Shape:  # noqa: ANN401  Django's wrapper
+    """The columns of a statement's rows, and those of jsonb; a statement has the same for ever.
+
+    Asked for once: psycopg makes a description anew each time, for a tenth of an RPC's time.
+    """
+    known = _shapes.get((name, package))
+    if known is None:
+        description = cursor.description
+        columns = tuple(column.name for column in description)
+        decoded = tuple(column.name for column in description if column.type_code == _JSONB)
+        known = _shapes[name, package] = (columns, decoded)
+    return known
 
 
 def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler.sql") -> list[T]:
