@@ -110,7 +110,8 @@ HELPS = {
     "deprecated": "Takes no more work and sends none.",
     "beta": "Only for volunteers who want test applications.",
     "weight": "Its part of what is sent, beside the other apps' weights.",
-    "validator": "bitwise, trivial, numeric, script:PROGRAM or python:package.module.Class.",
+    "validator": "bitwise, trivial, numeric, substring, script:PROGRAM or "
+    "python:package.module.Class.",
     "validator_options": "A JSON object; unknown options are refused.",
     "assimilator": "copy_files, dataset, table, webhook, script:PROGRAM or "
     "python:package.module.function.",
@@ -132,7 +133,7 @@ HELPS = {
     "reliable_wait": f"After this time retries go to any host. {_DURATION}",
     "reduced_delay": "The part of the delay bound that a reliable host gets for a retry, 0 to 1.",
     "retry_priority": "Added to the priority of retries.",
-    "delete_delay": f"Files are kept so long after assimilation. {_DURATION}",
+    "delete_delay": f"Files are kept so long after the last report. {_DURATION}",
     "daily_quota": "Results a day and CPU or GPU; empty: the project's.",
     "max_in_progress_per_cpu": "Results that a host may hold per CPU; empty: the project's.",
     "max_in_progress_per_gpu": "Results that a host may hold per GPU; empty: no limit.",
@@ -146,7 +147,9 @@ HELPS = {
     "host_scale_check": "Scale a host's claims only once it has been right for long.",
     "non_cpu_intensive": "Runs beside other work, one at a time.",
     "fraction_done_exact": "Clients may trust the fraction that it reports as done.",
-    "trickle_handlers": 'A JSON object, such as {"progress": "record"}: who takes which variety.',
-    "generator": "Makes workunits when few are unsent: script:PROGRAM or python:package.function.",
+    "trickle_handlers": 'A JSON object, such as {"checkpoint": "python:my.science.on_checkpoint"}: '
+    "who takes which variety.",
+    "generator": "Makes workunits when few are unsent: python:package.module.function or "
+    "copy:WORKUNIT.",
     "cushion": "As many unsent results are kept ready by the generator; 0: none.",
 }
