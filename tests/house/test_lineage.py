@@ -1,4 +1,4 @@
-"""Lineage and features: every row stands once, and what keeps it exists."""
+"""Lineage, features, law: every row stands once, and what keeps it exists."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib import import_module
 
 import pytest
 
+from scheduler.lifecycle import MOVES, state_label
 from tests.house.tracked import ROOT, read
 
 PROMISES = sorted({*(f"B{n}" for n in range(1, 47)), "B8a", "B8b"})
@@ -106,6 +107,14 @@ def test_all_that_a_project_must_or_should_have_is_done():
         assert need in {"must", "should", "nice"}, row
         assert re.fullmatch(r"done|partly: \S.*|not", its_state), row
         assert its_state == "done" or need == "nice", row
+
+
+def test_the_page_of_the_law_shows_every_move():
+    page = read("docs/lifecycle.md")
+    for move in MOVES:
+        source, target = (state_label(move.axis, code) for code in (move.source, move.target))
+        row = f"| {source} | {target} | {move.because.label} | {move.by.label} |"
+        assert row in page, "Hint: make docs"
 
 
 @pytest.mark.parametrize("page", PAGES)
