@@ -12,6 +12,9 @@ SILENT_AFTER = timedelta(minutes=3)
 LATE_AFTER = timedelta(minutes=10)
 #: A web process gives a sign of life twice a minute.
 WEB_SILENT_AFTER = timedelta(minutes=5)
+#: How long before its end an open batch is reminded of.
+REMIND_BEFORE = timedelta(days=3)
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Facts:
 
     `lives` has every daemon, with None for one that never gave a sign; `oldest` says since when the
     oldest work of a daemon has been waiting; `parked` counts subjects by the stage of science;
-    `unknown_science` has a sentence for every app whose science does not exist.
+    `unknown_science` has a sentence for every app whose science does not exist;
+    `expiring_batches` are the names of open ones whose end is near.
     """
 
     lives: Mapping[str, datetime | None] = field(default_factory=dict)
@@ -43,6 +47,7 @@ class Facts:
     hard_to_send: int = 0
     parked: Mapping[str, int] = field(default_factory=dict)
     unknown_science: tuple[str, ...] = ()
+    expiring_batches: tuple[str, ...] = ()
     open_outages: int = 0
     web_seen_at: datetime | None = None
     uploads_stopped: bool = False
@@ -62,6 +67,7 @@ def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
         *_unknown_science(facts),
         *_hard_to_send(facts),
         *_outages(facts),
+        *_expiring(facts),
     )
 
 
@@ -168,6 +174,18 @@ def _outages(facts: Facts) -> Iterator[Alert]:
             f"{_count(facts.open_outages, 'outage')} {'is' if facts.open_outages == 1 else 'are'} "
             "not made good yet: deadlines are still to be moved.",
             "the timeout_checker does it; is it running?",
+        )
+
+
+def _expiring(facts: Facts) -> Iterator[Alert]:
+    names = facts.expiring_batches
+    if names:
+        shown = ", ".join(names[:_MOST_NAMES]) + (" and more" if len(names) > _MOST_NAMES else "")
+        yield Alert(
+            "batch_expires",
+            f"{'A batch is' if len(names) == 1 else f'{len(names)} batches are'} given up within "
+            f"{duration(REMIND_BEFORE)}: {shown}.",
+            "move the end by `manage.py batch expire NAME --in 7d`, if you want the rest of it.",
         )
 
 

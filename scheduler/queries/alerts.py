@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from scheduler import sql, storage
 from scheduler.models import App, ScienceFailure
-from scheduler.policy.alerts import Alert, Facts, judge
+from scheduler.policy.alerts import REMIND_BEFORE, Alert, Facts, judge
 
 #: Fewer free bytes than this beyond the reserve is nearly full.
 NEARLY_FULL_NBYTES = 2_000_000_000
@@ -27,7 +27,11 @@ def current(*, now: datetime) -> tuple[Alert, ...]:
 
 def facts(*, now: datetime) -> Facts:
     """Everything that is judged, read in two statements and some looks at files."""
-    params = {"now": now, "max_infeasible": settings.PROJECT.max_infeasible}
+    params = {
+        "now": now,
+        "max_infeasible": settings.PROJECT.max_infeasible,
+        "remind_before": REMIND_BEFORE,
+    }
     row = sql.fetch_one("read_troubles", params, package="scheduler.queries") or {}
     stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
     shut = storage.notice("maintenance")
@@ -44,6 +48,7 @@ def facts(*, now: datetime) -> Facts:
         hard_to_send=row["hard_to_send"],
         parked={stages[stage]: n for stage, n in sorted((row["parked"] or {}).items())},
         unknown_science=unknown_science(),
+        expiring_batches=tuple(row["expiring_batches"] or ()),
         open_outages=row["open_outages"],
         web_seen_at=row["web_seen_at"],
         uploads_stopped=storage.uploads_stopped(),

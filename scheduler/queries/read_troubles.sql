@@ -77,5 +77,13 @@ SELECT
             GROUP BY science_failure.stage
         ) AS parked
     ) AS parked,
+    (
+        SELECT array_agg(batch.name ORDER BY batch.expire_at, batch.id)
+        FROM batch
+        WHERE
+            batch.state < 2
+            AND batch.expire_at > %(now)s::timestamptz
+            AND batch.expire_at <= %(now)s::timestamptz + %(remind_before)s::interval
+    ) AS expiring_batches,
     (SELECT count(*) FROM outage WHERE outage.applied_at IS NULL) AS open_outages,
     (SELECT heartbeat.seen_at FROM heartbeat WHERE heartbeat.name = 'web') AS web_seen_at

@@ -14,11 +14,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from daemons.registry import DAEMONS
-from scheduler.models import Heartbeat, Outage, Refusal, ScienceFailure
+from scheduler.models import Batch, Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.operations import maintenance
 from scheduler.queries import alerts
 from tests.conftest import NOON
-from tests.rows import a_result, a_workunit, an_app, settled, update
+from tests.rows import a_result, a_workunit, an_account, an_app, settled, update
 
 pytestmark = pytest.mark.django_db
 
@@ -120,6 +120,22 @@ def test_outages_silences_and_maintenance_are_told():
     Heartbeat.objects.create(name="web", seen_at=LONG_AGO)
     maintenance.begin(daemons=False, now=NOON)
     assert [kind for kind, _ in found()] == ["maintenance", "web_silent", "outage"]
+
+
+def test_open_batches_are_reminded_of_before_they_are_given_up():
+    whose = an_account()
+    for name, state, expires in [
+        ("soon", Batch.State.IN_PROGRESS, NOON + timedelta(days=3)),
+        ("sooner", Batch.State.INIT, NOON + timedelta(hours=1)),
+        ("later", Batch.State.IN_PROGRESS, NOON + timedelta(days=4)),
+        ("over", Batch.State.COMPLETE, NOON + timedelta(hours=1)),
+        ("past", Batch.State.IN_PROGRESS, NOON),
+        ("never", Batch.State.IN_PROGRESS, None),
+    ]:
+        Batch.objects.create(
+            name=name, submitter=whose, state=state, created_at=LONG_AGO, expire_at=expires
+        )
+    assert found() == [("batch_expires", "2 batches are given up within 3 d: sooner, soon.")]
 
 
 def test_a_full_disk_is_told(monkeypatch):

@@ -58,6 +58,11 @@ def test_there_is_nothing_to_say(facts):
             {"open_outages": 1},
             "1 outage is not made good yet: deadlines are still to be moved.",
         ),
+        ({"expiring_batches": ("a",)}, "A batch is given up within 3 d: a."),
+        (
+            {"expiring_batches": tuple("abcdef")},
+            "6 batches are given up within 3 d: a, b, c, d, e and more.",
+        ),
         ({"maintenance": "Maintenance is on."}, "Maintenance is on."),
         ({"uploads_stopped": True}, "Uploads are put off by the file var/stop_upload."),
         ({"disk_is_full": True}, "The disk of var is full: uploads are put off."),
