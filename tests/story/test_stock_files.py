@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from scheduler.models import FileRequest
 from tests.story.test_stock_replies import ask_until
 
 pytestmark = pytest.mark.stock_client
+
+#: How much a result says to have done; no fraction that a client would come upon by itself.
+FRACTION = 0.4375
 
 
 def of_the_project(client):
@@ -64,4 +68,52 @@ def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_cli
 
     assert not theirs.exists()
     assert name not in (client.folder / "client_state.xml").read_text()
+    assert "0 violations" in project.fsck()
+
+
+def say_up(client, result, text):
+    """Say something as BOINC's library does for a program: by a file for the client to send."""
+    folder = of_the_project(client)
+    unfinished = folder / "unfinished"
+    unfinished.write_text(text)
+    unfinished.rename(folder / f"trickle_up_{result}_{int(time.time())}.xml")
+
+
+def test_a_running_result_and_the_server_talk_by_trickles(our_project, stock_client):
+    project = our_project
+    client = stock_client(project, "alice")
+    client.attach()
+    project.submit({"long": "2\n3\n"}, seconds=300)
+    ask_until(client, lambda: "EXECUTING" in client.tasks(), what="it runs", every=1)
+    [result] = project.sql("SELECT * FROM result")
+    assert result["fraction_done"] != FRACTION
+
+    # What the program says is kept, handled, and acknowledged
+    said = f"<variety>progress</variety>\n<fraction_done>{FRACTION}</fraction_done>\n"
+    say_up(client, result["name"], said)
+    fraction = "SELECT fraction_done FROM result"
+    ask_until(
+        client,
+        lambda: project.sql(fraction)[0]["fraction_done"] == FRACTION,
+        what="the server knows how far it is",
+        every=1,
+    )
+
+    folder = of_the_project(client)
+    ask_until(client, lambda: not list(folder.glob("trickle_up*")), what="acknowledged", every=1)
+    [up] = project.sql("SELECT * FROM trickle_up")
+    assert up["variety"] == "progress"
+
+    # What the server says is a file in the program's slot
+    project.manage("trickle", "send", result["name"], "<precision>low</precision>")
+    slots = client.folder / "slots"
+    ask_until(client, lambda: list(slots.glob("*/trickle_down_*")), what="it heard", every=1)
+
+    [heard] = slots.glob("*/trickle_down_*")
+    assert "<precision>low</precision>" in heard.read_text()
+    [down] = project.sql("SELECT * FROM trickle_down")
+    assert down["sent_at"] is not None
+    listed = project.manage("trickle", "list", result["name"])
+    assert "down" in listed
+    assert "up" in listed
     assert "0 violations" in project.fsck()

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import psycopg
 import pytest
 
-from scheduler.lifecycle import AssimilateState, ErrorMask, Outcome, ServerState
+from scheduler.facts.hosts import Record
+from scheduler.lifecycle import (
+    AssimilateState,
+    Because,
+    ErrorMask,
+    Outcome,
+    ResultState,
+    ServerState,
+)
+from scheduler.policy import trust
 from scheduler.wire import messages
 from tests.story.project import APP, LINUX, ROOT
 from tests.story.test_stock_replies import ask_until, retry_transfers, say_until
@@ -224,7 +234,7 @@ def test_maintenance_leaves_the_client_its_work_and_ends(make_project, stock_cli
     project.manage("maintenance", "on", "--message", "New disks.")
     say_until(client, f"{SHUT}. New disks", every=1)
 
-    assert "Reason: project is down" in client.messages()
+    assert "[sched_op] Deferring communication for 01:00:00" in client.messages()
     assert name in client.tasks(), "the client keeps its work"
     [result] = project.sql(RESULTS)
     assert result["server_state"] == ServerState.IN_PROGRESS
@@ -247,14 +257,15 @@ def test_a_client_is_told_when_its_daily_quota_is_used_up(make_project, stock_cl
     project.publish()
     client = stock_client(project, "alice")
     client.attach()
-    project.submit({str(p): f"{p}\n" for p in (3, 5, 7, 11)})
+    # One opinion of two is no valid result, which would raise the quota
+    project.submit({str(p): f"{p}\n" for p in (3, 5, 7)}, quorum=2)
 
     # One a day for each of its two CPUs
     say_until(client, "This computer has finished a daily quota of 2 tasks", every=1)
 
-    ask_until(client, lambda: assimilated(project) == 2, what="two are done", every=1)
+    ask_until(client, lambda: successes(project) == 2, what="two are done", every=1)
     states = [row["server_state"] for row in project.sql(RESULTS)]
-    assert sorted(states) == [ServerState.UNSENT] * 2 + [ServerState.OVER] * 2
+    assert sorted(states) == [ServerState.UNSENT] * 4 + [ServerState.OVER] * 2
     [record] = project.sql("SELECT results_today FROM host_app_version")
     assert record["results_today"] == 2
     assert "0 violations" in project.fsck()
@@ -323,4 +334,93 @@ def test_targeted_work_goes_to_its_host_and_a_broadcast_to_both(make_project, st
 
     results = project.sql("SELECT * FROM result WHERE workunit_id <> %s", result["workunit_id"])
     assert len({row["host_id"] for row in results}) == len(results) == 2
+    assert "0 violations" in project.fsck()
+
+
+def lucky_key():
+    """A key of the draws by which no spot check falls on the third and the fourth workunit."""
+    record = Record(consecutive_valid=2)
+    for number in range(1000):
+        key = f"key {number}"
+        draws = [trust.draw(key, workunit, host) for workunit in (3, 4) for host in (1, 2)]
+        if not any(trust.is_spot_check(record, draw) for draw in draws):
+            return key
+    raise AssertionError
+
+
+def test_clients_that_agreed_need_no_second_opinion_any_more(make_project, stock_client):
+    project = make_project(PURGE_AFTER="3600", CHANCE_KEY=lucky_key())
+    project.start()
+    project.publish()
+    project.sql("UPDATE app SET target_nresults = 2, trusted_after = 2")
+    clients = [stock_client(project, name) for name in ("alice", "bob")]
+    for client in clients:
+        client.attach()
+
+    first = project.submit({"a": "13\n", "b": "17\n"})
+    ask_both_until(clients, lambda: assimilated(project) == 2, what="two are done")
+
+    records = project.sql("SELECT consecutive_valid FROM host_app_version")
+    assert [record["consecutive_valid"] for record in records] == [2, 2]
+    second = project.submit({"c": "19\n", "d": "23\n"})
+    ask_both_until(clients, lambda: assimilated(project) == 4, what="all are done")
+
+    replicas = {
+        row["name"]: (row["id"], row["replicas"])
+        for row in project.sql(
+            "SELECT w.name, w.id, count(*) AS replicas FROM workunit AS w"
+            " JOIN result AS r ON r.workunit_id = w.id GROUP BY w.id"
+        )
+    }
+    assert [replicas[name] for name in first] == [(1, 2), (2, 2)]
+    assert [replicas[name] for name in second] == [(3, 1), (4, 1)]
+    logs = [client.messages() for client in clients]
+    assert all(f"Computation for task {name}_" in log for name in first for log in logs)
+    for name in second:
+        assert sum(f"Starting task {name}_" in log for log in logs) == 1
+    assert "0 violations" in project.fsck()
+
+
+def is_waiting(project):
+    """Whether somebody waits for what a test has locked."""
+    return project.sql("SELECT FROM pg_locks WHERE NOT granted AND relation = 'host'::regclass")
+
+
+def test_a_result_that_no_client_has_heard_of_is_soon_replaced(make_project, stock_client):
+    project = make_project(PURGE_AFTER="3600")
+    project.start()
+    project.publish()
+    client = stock_client(project, "alice")
+    client.attach()
+    ask_until(client, lambda: is_known(project), what="the host is known", every=1)
+    project.sql("UPDATE app SET ack_timeout = '2 s'")
+
+    # While its request is answered, the client is killed: it does not hear what it was given
+    with psycopg.connect(**project.database.conninfo()) as held_up:
+        held_up.execute("LOCK TABLE host IN SHARE MODE")
+        project.submit({"a": "13\n"})
+        ask_until(client, lambda: is_waiting(project), what="its request waits", every=0.5)
+        client.kill()
+    project.wait(
+        lambda: project.sql("SELECT FROM result WHERE outcome = %s", Outcome.NO_REPLY),
+        within=20,
+        what="given up",
+    )
+
+    [result, _retry] = project.sql(RESULTS)
+    assert result["acknowledged_at"] is None
+    [entry] = project.sql(
+        "SELECT because FROM ledger_entry WHERE result_id = %s AND target = %s",
+        *(result["id"], ResultState.NO_REPLY),
+    )
+    assert entry["because"] == Because.NEVER_ACKNOWLEDGED
+
+    # The client is back, has never heard of it, and computes the one made instead
+    project.sql("UPDATE app SET ack_timeout = '1 hour'")
+    client.start()
+    ask_until(client, lambda: assimilated(project), what="the retry is done", every=1)
+    assert result["name"] not in (client.folder / "client.log").read_text()
+    [_lost, retry] = project.sql(RESULTS)
+    assert retry["outcome"] == Outcome.SUCCESS
+    assert f"Computation for task {retry['name']} finished" in client.messages()
     assert "0 violations" in project.fsck()
