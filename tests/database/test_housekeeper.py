@@ -190,6 +190,16 @@ def test_hosts_are_divided_by_speed_into_as_many_classes_as_there_are_sizes():
     assert not a_pass(housekeeper, now=NOON + DAY).changed
 
 
+def test_a_host_that_computes_half_of_the_time_is_half_as_fast_to_the_census():
+    app = rows.an_app(n_size_classes=2)
+    version = rows.an_app_version(app)
+    for speed, on in ((1e9, 1.0), (8e9, 0.5)):
+        host = rows.a_host(on_frac=on, active_frac=1.0)
+        HostAppVersion.objects.create(host=host, app_version=version, et_n=10, et_avg=1 / speed)
+    a_pass(housekeeper)
+    assert fresh(app).size_bounds == [pytest.approx(4e9)]
+
+
 def test_with_too_few_hosts_the_sizes_stay_as_they_were():
     app = rows.an_app(n_size_classes=3, size_bounds=[1e9, 2e9])
     assert not a_pass(housekeeper).changed

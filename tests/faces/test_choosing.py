@@ -322,6 +322,13 @@ def test_selected_apps_are_given(prefs: str, given: list[str]) -> None:
     assert [name.split("_")[0] for name in names] == given
 
 
+def test_what_is_urgent_comes_first_however_much_waits_before_it() -> None:
+    app = an_app()
+    workunits(app, 200)
+    (urgent,) = workunits(app, 1, priority=7)
+    assert attached().ask_for_work() == [f"{urgent.name}_0"]
+
+
 def test_who_selected_other_apps_only_is_told_so() -> None:
     workunits(an_app("one"), 1)
     client = attached()

@@ -79,6 +79,19 @@ class Sql:
         sql.load = load  # type: ignore[assignment]  # only here, only in tests
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Replaces in two places: a rule that is kept twice is off only if both are."""
+
+    one: Code | Sql
+    other: Code | Sql
+
+    def off(self) -> None:
+        """Use both."""
+        self.one.off()
+        self.other.off()
+
+
 def _plain(text: str) -> str:
     """A statement without its comments, in one line: indentation says nothing."""
     lines = (line.split("--")[0] for line in text.splitlines())
@@ -90,7 +103,7 @@ class Switch:
     """One rule, in a sentence; how to switch it off; the tests of which one at least must fail."""
 
     rule: str
-    off: Code | Sql
+    off: Code | Sql | Both
     tests: tuple[str, ...] = field(default=())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.mutate.switching import Code, Sql, Switch, always, unchanged
+from tests.mutate.switching import Both, Code, Sql, Switch, always, unchanged
 
 CHOOSING = "tests/faces/test_choosing.py"
 SELECTION = "tests/pure/policy/test_selection.py"
@@ -196,7 +196,7 @@ RULES = (
     Switch(
         "The time a host computes counts",
         Code("scheduler.policy.estimates:active_fraction", always(1.0)),
-        ("tests/faces/test_scheduler.py", SELECTION),
+        (CHOOSING,),
     ),
     Switch(
         "The fastest version is chosen",
@@ -251,7 +251,10 @@ RULES = (
     ),
     Switch(
         "Targeted work is for its target alone",
-        Sql("read_candidates", "AND r.target_id = lane.target_id", ""),
+        Both(
+            Sql("read_candidates", "AND r.target_id = lane.target_id", ""),
+            Sql("claim_results", "r.target_kind = 0 OR", "TRUE OR"),
+        ),
         (CHOOSING,),
     ),
     Switch(
@@ -296,7 +299,7 @@ RULES = (
     Switch(
         "Beta apps are for those who test",
         Code("scheduler.policy.scoring:refuses_beta", always(False)),
-        (CHOOSING,),
+        ("tests/pure/policy/test_scoring.py",),
     ),
     Switch(
         "Only selected apps are given",

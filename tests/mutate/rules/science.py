@@ -233,9 +233,9 @@ RULES = (
         (ASSIMILATORS,),
     ),
     Switch(
-        "What is dropped fences the daemon off",
-        Sql("give_up_assimilation", "lease_token = w.lease_token + 1,", ""),
-        (PARKED,),
+        "Who lost his lease settles nothing",
+        Sql("settle_assimilated", "w.lease_token = u.token", "TRUE", package="daemons.sql"),
+        (ASSIMILATOR,),
     ),
     Switch(
         "parked retry tries at once",

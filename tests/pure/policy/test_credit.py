@@ -33,6 +33,10 @@ def test_who_claims_most_gains_nothing():
     assert paid(Effort(DAY, 0, 1e9), Effort(100 * DAY, 0, 1e9)) == 200
 
 
+def test_no_claim_is_paid_more_than_a_computation_can_be_worth():
+    assert paid(Effort(1e15, 1e15, 1e15), bound=1e40) == Decimal("7.3e7")
+
+
 def test_a_run_too_short_for_the_clock_leaves_the_claim_to_the_others():
     assert paid(Effort(0, 0, 1e9), Effort(DAY, 0, 1e9)) == 200
     assert paid(Effort(0, 0, 1e9)) == 0
