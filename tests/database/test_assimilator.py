@@ -356,6 +356,21 @@ def test_who_lost_his_lease_settles_nothing():
     assert len(sinks.handed_over) == 2
 
 
+def test_who_lost_his_lease_to_another_who_still_works_settles_nothing():
+    workunit = finished(remembering())
+
+    def another_claims():
+        sinks.before_returning.clear()
+        rows.update(workunit, lease_token=2, lease_until=rows.hours(2))
+
+    sinks.before_returning.append(another_claims)
+    tally = a_pass(assimilator)
+    workunit.refresh_from_db()
+    assert tally.done == {"settled by another": 1}
+    assert workunit.assimilate_state == 1
+    assert workunit.lease_until == rows.hours(2)
+
+
 def test_what_goes_to_our_own_database_is_written_exactly_once():
     app = rows.an_app(assimilator="python:tests.database.sinks.write_a_row")
     steady = finished(app, name="steady")
