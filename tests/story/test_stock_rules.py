@@ -258,16 +258,21 @@ def test_a_client_is_told_when_its_daily_quota_is_used_up(make_project, stock_cl
     client = stock_client(project, "alice")
     client.attach()
     # One opinion of two is no valid result, which would raise the quota
-    project.submit({str(p): f"{p}\n" for p in (3, 5, 7)}, quorum=2)
+    project.submit({"a": "3\n", "b": "5\n"}, quorum=2)
 
-    # One a day for each of its two CPUs
-    say_until(client, "This computer has finished a daily quota of 2 tasks", every=1)
+    # One a day is one for the whole computer, not one for each of its two CPUs
+    say_until(client, "This computer has finished a daily quota of 1 tasks", every=1)
 
-    ask_until(client, lambda: successes(project) == 2, what="two are done", every=1)
+    ask_until(client, lambda: successes(project) == 1, what="one is done", every=1)
     states = [row["server_state"] for row in project.sql(RESULTS)]
-    assert sorted(states) == [ServerState.UNSENT] * 4 + [ServerState.OVER] * 2
+    assert sorted(states) == [ServerState.UNSENT] * 3 + [ServerState.OVER]
     [record] = project.sql("SELECT results_today FROM host_app_version")
-    assert record["results_today"] == 2
+    assert record["results_today"] == 1
+
+    # The next day it is given another one
+    project.sql("UPDATE host_app_version SET quota_day = quota_day - 1")
+    ask_until(client, lambda: successes(project) == 2, what="another is done", every=1)
+    assert client.messages().count("Starting task") == 2
     assert "0 violations" in project.fsck()
 
 
