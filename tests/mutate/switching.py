@@ -1,4 +1,4 @@
-"""How one rule is switched off: by another function or number, or in its statement's text."""
+"""How one rule is switched off: in the code, or in a statement of SQL."""
 
 from __future__ import annotations
 

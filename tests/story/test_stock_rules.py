@@ -1,4 +1,4 @@
-"""Each rule that a volunteer sees, told to an unmodified BOINC client and obeyed by it."""
+"""Each rule that a volunteer sees, told to an unmodified BOINC client."""
 
 from __future__ import annotations
 
