@@ -1,4 +1,4 @@
-"""`python -m tests.mutate`: switches each rule off in turn, says which test noticed."""
+"""`python -m tests.mutate`: each rule off in turn, and which test noticed."""
 
 from __future__ import annotations
 
