@@ -1,4 +1,4 @@
-"""Whom the server gives work to, and whom it believes, with unmodified BOINC clients."""
+"""Whom the server gives work and whom it believes, with unmodified BOINC clients."""
 
 from __future__ import annotations
 
