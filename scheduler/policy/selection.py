@@ -65,8 +65,9 @@ Refused = tuple[Refusal, str]
 
 #: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
-#: So many more are judged at most, once a wish is met.
-MOST_TO_SPARE = 2 * SPARE
+#: Once a wish is met, so many more are judged at most, and as many times those that meet it: as many
+#: hosts as that may be taking the same ones at the same moment.
+MOST_TO_SPARE, RIVALS = 2 * SPARE, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +204,7 @@ def _serve(
             queued += verdict.seconds / judge.host.ncpus if queued else 0.0
             if wish.device != SENSOR and seconds <= 0 and instances <= 0:
                 to_spare += 1
-                if to_spare >= MOST_TO_SPARE:
+                if to_spare >= MOST_TO_SPARE + RIVALS * (len(found) - to_spare):
                     break
             used = _used(verdict, wish)
             seconds, instances = seconds - verdict.seconds * used, instances - used

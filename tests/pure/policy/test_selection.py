@@ -180,7 +180,7 @@ def test_what_was_chosen_before_counts_as_queued() -> None:
 def test_no_more_are_judged_than_may_be_needed() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(99)]
     choice = look(*candidates, wish=Wish(seconds=2 * 3600.0))
-    assert choice.found == 2 + selection.MOST_TO_SPARE
+    assert choice.found == 2 + selection.MOST_TO_SPARE + 2 * selection.RIVALS
 
 
 def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
