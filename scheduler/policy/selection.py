@@ -65,8 +65,8 @@ Refused = tuple[Refusal, str]
 
 #: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
-#: Once a wish is met, so many more are judged at most, and as many times those that meet it: as many
-#: hosts as that may be taking the same ones at the same moment.
+#: Once a wish is met, so many more are judged at most, and so many times those that meet it: that
+#: many hosts may be taking the same ones at the same moment.
 MOST_TO_SPARE, RIVALS = 2 * SPARE, 8
 
 
