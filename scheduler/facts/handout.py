@@ -76,7 +76,7 @@ class Version:
 class Work:
     """What a host is given in one RPC, and why it is not given more.
 
-    `refused` counts candidates by reason (`policy.selection.Refusal`), `sentences` holds one
+    `refused` counts candidates by reason (`policy.fit.Refusal`), `sentences` holds one
     sentence for each, `lasting` those refusals that will not pass.  `come_again` says that there
     may be work after all: others held it for the moment, or more candidates wait than one RPC
     judges.

@@ -12,7 +12,8 @@ from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Given, Work
 from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
-from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
+from scheduler.lifecycle import Target
+from scheduler.operations import broadcasts, refusals
 from scheduler.policy import limits, lost, selection, trust
 from scheduler.policy.limits import Rooms
 from scheduler.queries import handout
@@ -24,12 +25,8 @@ LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
 MOST_PAGES = 6
 #: So few are read of an app of which nothing runs on the host: to be refused, and so explained.
 FEW = 8
-#: So many refusals of one RPC are remembered, with their workunits.
-MOST_REMEMBERED = 16
 #: So many workunits are looked at because the host has their input files.
 MOST_NEAR = 200
-#: So many broadcast workunits a host is given in one RPC.
-MOST_BROADCASTS = 10
 #: From so many seconds on a wish is a queue to be filled, not a processor to be kept busy.
 MUCH = 3600.0
 
@@ -120,7 +117,7 @@ def give(
         work.inputs = handout.input_files(work.sent)
         work.version_files = handout.version_files(work.sent)
     if work.lasting:
-        _remember_refusals(work, host, now=now)
+        refusals.remember(work, host, now=now)
     return work
 
 
@@ -169,7 +166,7 @@ def _give_new(
         )
         return
     if asking.any_broadcast:
-        _make_broadcasts(work, host, now=now)
+        broadcasts.make(work, host, now=now)
     by_app: dict[int, list[VersionFacts]] = {}
     for version in facts.values():
         by_app.setdefault(version.app_id, []).append(version)
@@ -406,52 +403,3 @@ def _lock(
         },
     )
     return {row["id"] for row in rows}
-
-
-def _make_broadcasts(work: Work, host: HostFacts, *, now: datetime) -> None:
-    """Make this host's own result of each broadcast workunit that it has none of."""
-    runnable = {version.app.id for version in work.versions.values() if not version.facts.unfit}
-    locked = sql.fetch(
-        "lock_broadcasts",
-        {
-            "app_ids": sorted(runnable),
-            "host_id": host.id,
-            "account_id": host.account_id,
-            "team_id": host.team_id or 0,
-            "most": MOST_BROADCASTS,
-            "now": now,
-        },
-    )
-    if locked:
-        sql.execute(
-            "insert_broadcasts",
-            {
-                "workunit_ids": [row["id"] for row in locked],
-                "host_id": host.id,
-                "axis": int(Axis.RESULT),
-                "nothing": NOTHING,
-                "unsent": int(ResultState.UNSENT),
-                "because": int(Because.BROADCAST),
-                "by": int(Actor.SCHEDULER),
-                "target_kind": int(Target.HOST),
-                "now": now,
-            },
-        )
-
-
-def _remember_refusals(work: Work, host: HostFacts, *, now: datetime) -> None:
-    """Keep, for those who ask why a result finds no host, who was refused it and why."""
-    kept = {candidate.workunit_id: row for row in work.lasting for candidate in row[:1]}
-    rows = list(kept.values())[:MOST_REMEMBERED]
-    sql.execute(
-        "remember_refusals",
-        {
-            "workunit_ids": [candidate.workunit_id for candidate, _reason, _text in rows],
-            "app_ids": [candidate.app_id for candidate, _reason, _text in rows],
-            "reasons": [reason for _candidate, reason, _text in rows],
-            "sentences": [text for _candidate, _reason, text in rows],
-            "host_id": host.id,
-            "again_before": now - timedelta(hours=1),
-            "now": now,
-        },
-    )

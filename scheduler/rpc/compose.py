@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import md5
 
 from scheduler import signing, storage
@@ -80,8 +80,14 @@ def trickles(heard: Iterable[TrickleToSay]) -> tuple[messages.TrickleDown, ...]:
     )
 
 
-def work_part(work: Work, config: ProjectConfig) -> dict[str, tuple[object, ...]]:
-    """The apps, files, versions, workunits and results of a reply."""
+def work_part(
+    work: Work, config: ProjectConfig, *, kept: Collection[str] = ()
+) -> dict[str, tuple[object, ...]]:
+    """The apps, files, versions, workunits and results of a reply.
+
+    `kept` are the files that the host keeps: named again without the flag, a client would take it
+    off them.
+    """
     sent = work.sent
     if not sent:
         return {}
@@ -93,7 +99,7 @@ def work_part(work: Work, config: ProjectConfig) -> dict[str, tuple[object, ...]
             urls=(config.master_url + storage.download_url_path(file.name),),
             nbytes=file.nbytes,
             md5_cksum=file.md5,
-            sticky=file.sticky,
+            sticky=file.sticky or file.name in kept,
         )
         for file in work.inputs
     }

@@ -126,7 +126,7 @@ def _converse(
         | compose.caller_part(caller, mod_times)
         | compose.holdings_part(holdings)
         | _together(
-            compose.work_part(work, config),
+            compose.work_part(work, config, kept=host.near_files),
             file_moves_part(moves, platform=request.platform_name, config=config, now=now),
         )
         | {

@@ -386,6 +386,17 @@ def test_work_whose_files_the_host_has_comes_first() -> None:
     assert [result.wu_name for result in reply.results] == [made[-1].name]
 
 
+def test_a_file_that_a_host_keeps_stays_sticky_when_a_workunit_names_it() -> None:
+    (workunit,) = workunits(an_app(), 1)
+    file = FileRow.objects.create(
+        name="map_1", sha256="a" * 64, md5="b" * 32, nbytes=11, created_at=timezone.now()
+    )
+    WorkunitFile.objects.create(workunit=workunit, file=file, position=0, open_name="map")
+    sticky = (messages.StickyFile(name="map_1", nbytes=11, status=1),)
+    reply = attached().ask(cpu_req_secs=1, sticky_files=sticky)
+    assert [one.sticky for one in reply.files if one.name == "map_1"] == [True]
+
+
 def test_a_retry_waits_for_reliable_hosts_but_not_for_ever() -> None:
     app = an_app(reliable_max_turnaround=timedelta(hours=1))
     workunits(app, 1)

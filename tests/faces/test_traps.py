@@ -121,7 +121,7 @@ def test_trap_11_an_answer_is_made_before_the_commit(monkeypatch: pytest.MonkeyP
     client = a_client()
     client.ask()
 
-    def broken(*_args: object) -> dict[str, object]:
+    def broken(*_args: object, **_more: object) -> dict[str, object]:
         msg = "no answer can be made"
         raise ZeroDivisionError(msg)
 

@@ -18,7 +18,7 @@ def _without(facts: Any, **changes: Any) -> Any:
 RULES = (
     Switch(
         "A workunit stays in the class of its first host",
-        Code("scheduler.policy.selection:_class_misfit", always(None)),
+        Code("scheduler.policy.fit:_class_misfit", always(None)),
         (SELECTION, CHOOSING),
     ),
     Switch(
@@ -42,7 +42,7 @@ RULES = (
     ),
     Switch(
         "An untrusted host gets company",
-        Code("scheduler.policy.selection:_Judge._needs_company", always(False)),
+        Code("scheduler.policy.fit:Judge._needs_company", always(False)),
         (SELECTION, CHOOSING),
     ),
     Switch(
@@ -75,12 +75,12 @@ RULES = (
     ),
     Switch(
         "Retries are for reliable hosts first",
-        Code("scheduler.policy.selection:_Judge._is_reliable", always(True)),
+        Code("scheduler.policy.fit:Judge._is_reliable", always(True)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "Reliable hosts get less time for a retry",
-        Code("scheduler.policy.selection:_delay", lambda candidate, *_: candidate.delay_bound),
+        Code("scheduler.policy.fit:_delay", lambda candidate, *_: candidate.delay_bound),
         (SELECTION, CHOOSING),
     ),
     Switch(
@@ -185,12 +185,12 @@ RULES = (
     ),
     Switch(
         "Memory, disk and bandwidth are compared",
-        Code("scheduler.policy.selection:_Judge._size_misfit", always(None)),
+        Code("scheduler.policy.fit:Judge._size_misfit", always(None)),
         (SELECTION,),
     ),
     Switch(
         "A queue must leave time before the deadline",
-        Code("scheduler.policy.selection:_Judge._late", always(None)),
+        Code("scheduler.policy.fit:Judge._late", always(None)),
         (SELECTION,),
     ),
     Switch(
@@ -205,7 +205,7 @@ RULES = (
     ),
     Switch(
         "Of a platform and plan class the newest version is taken",
-        Code("scheduler.policy.selection:_newest", lambda versions, **_: list(versions)),
+        Code("scheduler.policy.fit:_newest", lambda versions, **_: list(versions)),
         (SELECTION,),
     ),
     Switch(
@@ -316,7 +316,7 @@ RULES = (
     ),
     Switch(
         "Lasting refusals are remembered with their hosts",
-        Code("scheduler.operations.dispatch:_remember_refusals", always(None)),
+        Code("scheduler.operations.refusals:remember", always(None)),
         (CHOOSING,),
     ),
     Switch(
