@@ -1,4 +1,4 @@
-"""Makes a host's own results of broadcast workunits, in the transaction of its RPC."""
+"""Makes a host's own results of broadcast workunits, in its RPC's transaction."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from tests.mutate.switching import Switch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LONGEST = 120.0
+LONGEST_OF_ALL = 1800.0
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _FAILURES, _UNUSABLE = 1, 2
 
@@ -122,7 +123,7 @@ def _check(switches: list[Switch]) -> int:
 
 def _baseline(tests: list[str]) -> str:
     """What fails with every rule on; empty if nothing does."""
-    done = _pytest([*tests, "-n", "2"], {})
+    done = _pytest([*tests, "-n", "2"], {}, within=LONGEST_OF_ALL)
     return "" if done.returncode == 0 else done.stdout[-3000:]
 
 
@@ -139,7 +140,9 @@ def _try(rule: str, tests: tuple[str, ...]) -> Outcome:
     return Outcome(rule, "", said)
 
 
-def _pytest(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _pytest(
+    words: list[str], environment: dict[str, str], *, within: float = LONGEST
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", *words],
         cwd=ROOT,
@@ -148,7 +151,7 @@ def _pytest(words: list[str], environment: dict[str, str]) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=LONGEST,
+        timeout=within,
     )
 
 
