@@ -180,6 +180,8 @@ def test_a_client_is_told_that_it_is_too_old_or_has_a_foreign_key(make_project, 
     del project.environment["MIN_CLIENT_VERSION"]
     project.start()
     ask_until(client, lambda: is_known(project), what="the host is known", every=1)
+    # The client writes down what it was told some time after the server said it.
+    ask_until(client, lambda: keeps_a_key(client), what="the client keeps the key", every=1)
 
     # And told what to do when its key was never the project's
     client.kill()
@@ -188,6 +190,11 @@ def test_a_client_is_told_that_it_is_too_old_or_has_a_foreign_key(make_project, 
     say_until(client, CHANGED_KEY, every=1)
     assert CHANGED_KEY in client.notices()
     assert "0 violations" in project.fsck()
+
+
+def keeps_a_key(client):
+    """Whether the client's state on disk has the project's code-sign key."""
+    return "<code_sign_key>" in (client.folder / "client_state.xml").read_text()
 
 
 def own_key_removed(client):
