@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from daemons import file_deleter, purger, transitioner
 from scheduler import storage
@@ -219,6 +220,16 @@ def rows_read_whole():
     with connection.cursor() as cursor:
         cursor.execute("SELECT relname, seq_tup_read FROM pg_stat_xact_user_tables")
         return dict(cursor.fetchall())
+
+
+def test_what_was_planned_before_is_forgotten_before_rows_are_dropped():
+    purgeable()
+    with CaptureQueriesContext(connection) as captured:
+        a_pass(purger)
+    said = [query["sql"] for query in captured.captured_queries]
+    (forgotten,) = (place for place, text in enumerate(said) if "DISCARD PLANS" in text)
+    (dropped,) = (place for place, text in enumerate(said) if "DELETE FROM workunit\n" in text)
+    assert forgotten < dropped
 
 
 def test_plans_from_a_small_day_do_not_read_whole_tables_for_each_row():
