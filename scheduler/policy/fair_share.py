@@ -29,12 +29,13 @@ def interleave(
     left.  Whatever has a higher priority goes before: call this for each priority by itself.
     """
     waiting = {app: list(reversed(items)) for app, items in sorted(lanes.items()) if items}
+    arcs = {app: max(0.0, weights.get(app, 1.0)) for app in waiting}
     order: list[T] = []
     while waiting:
-        app = _app_at(draw, {app: max(0.0, weights.get(app, 1.0)) for app in waiting})
+        app = _app_at(draw, arcs)
         order.append(waiting[app].pop())
         if not waiting[app]:
-            del waiting[app]
+            del waiting[app], arcs[app]
         draw = (draw + _GOLDEN) % 1.0
     return order
 
