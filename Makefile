@@ -4,6 +4,7 @@ PYTHON ?= python3
 T ?=
 WORKERS ?= 2
 STORIES ?= 3
+SEED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story mutate check fmt docs bench clean
+.PHONY: help setup demo demo-trust run test test-story test-long mutate check fmt docs bench clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,12 +37,15 @@ test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one 
 ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
-	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client"
+	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client and not long"
 	@$(BIN)/pytest -m "story or stock_client" --ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, side by side
 	@$(BIN)/pytest tests/story -m stock_client -n $(STORIES)
+
+test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
+	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header
 
 mutate: $(VENV)/.stamp-dev ## switch every rule off in turn, and see which test notices; some minutes
 	@$(BIN)/python -m tests.mutate

@@ -1,0 +1,1 @@
+"""Machines that try to break the promises: random walks, interleavings, kills, failures."""

@@ -1,0 +1,97 @@
+"""What the long tests share: the seed, how much is tried, the summary at the end.
+
+A test asks for `proof`, tells it what was tried and is told the seed.  What it says travels with
+the test's report, so that it arrives from every process of pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from random import SystemRandom
+
+import pytest
+
+#: What `make test-long` promises to have tried, in this order; other nouns follow.
+NOUNS = ("walks", "steps", "interleavings", "kills", "violations")
+#: The seed of `make test`, where nothing is left to chance: a push is not refused by bad luck.
+SHORT_SEED = 4
+_COUNTS, _SEED, _NOTE = "long counts", "long seed", "long note"
+
+
+class Proof:
+    """What one test tried: counts by noun, its seed, and what else the summary shows."""
+
+    def __init__(self, node):
+        self._node = node
+        self.is_long = node.get_closest_marker("long") is not None
+
+    def seed(self):
+        """The seed of this test: of LONG_SEED if that is set, else a new one if it is long."""
+        given = os.environ.get("LONG_SEED")
+        chance = SystemRandom().randrange(1_000_000) if self.is_long else SHORT_SEED
+        seed = int(given) if given else chance
+        self._say(_SEED, seed)
+        return seed
+
+    def how_many(self, noun, otherwise):
+        """How many walks, interleavings or kills are to be tried: LONG_WALKS and so on."""
+        given = os.environ.get(f"LONG_{noun.upper()}")
+        return int(given) if given else otherwise
+
+    def count(self, **numbers):
+        """Add what was tried, by noun: `proof.count(walks=1, steps=80)`; call it after each."""
+        for key, total in self._node.user_properties:
+            if key == _COUNTS:
+                total.update(Counter(total) + Counter(numbers))
+                return
+        self._say(_COUNTS, dict(numbers))
+
+    def note(self, text):
+        """Show a line below this test in the summary: how often each rule was followed."""
+        self._say(_NOTE, text)
+
+    def _say(self, key, value):
+        self._node.user_properties.append((key, value))
+
+
+@pytest.fixture
+def proof(request):
+    return Proof(request.node)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line a test, and the sum that *Done when* asks for."""
+    told = [
+        report
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        and any(key.startswith("long ") for key, _ in report.user_properties)
+    ]
+    if not told:
+        return
+    totals = Counter(violations=0)
+    terminalreporter.section("what was tried")
+    for report in sorted(told, key=lambda one: one.nodeid):
+        said = list(report.user_properties)
+        counts = Counter()
+        for key, value in said:
+            if key == _COUNTS:
+                counts.update(value)
+        if report.failed and not counts["violations"]:
+            counts["violations"] = 1
+        totals.update(counts)
+        seeds = " ".join(f"seed {value}" for key, value in said if key == _SEED)
+        name = report.nodeid.removeprefix("tests/long/")
+        terminalreporter.line(f"{name}: {seeds} | {_listed(counts)} | {report.duration:.0f} s")
+        for key, value in said:
+            if key == _NOTE:
+                terminalreporter.line(f"    {value}")
+    terminalreporter.line(f"in all: {_listed(totals)}", bold=True)
+
+
+def _listed(counts):
+    nouns = [noun for noun in NOUNS if noun in counts]
+    nouns += sorted(set(counts) - set(NOUNS))
+    return ", ".join(f"{counts[noun]} {noun}" for noun in nouns)
