@@ -1,1 +1,1 @@
-"""Machines that try to break the promises: random walks, interleavings, kills, failures."""
+"""Machines that try to break it: random walks, interleavings, kills, failures."""
