@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import threading
 
 import pytest
@@ -93,7 +94,7 @@ def test_a_crash_while_a_part_is_written_leaves_the_old_part(settings, monkeypat
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage.os, "fsync", crash)
+        patch.setattr(os, "fsync", crash)
         with pytest.raises(Crash):
             a_pass(assimilator)
     assert [line["sum"] for line in lines(settings)] == [0]

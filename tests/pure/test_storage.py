@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler import storage
+from scheduler.storage import archive, names
 
 DAY = date(2026, 1, 2)
 
@@ -77,7 +78,7 @@ def files_under(folder: Path) -> set[str]:
 
 
 def test_the_fan_out_is_boincs() -> None:
-    assert doctest.testmod(storage).failed == 0
+    assert doctest.testmod(names).failed == 0
     assert int(storage.fan_out("wu_1_0_r0"), 16) < 1024
 
 
@@ -396,16 +397,16 @@ def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data)
     for batch in batches[:-1]:
         start = storage.append_archive(DAY, batch).stat().st_size
         whole += batch
-    ours = dict(storage._archive_ends)
+    ours = dict(archive._ends)
     path = storage.append_archive(DAY, batches[-1])  # by a process that does not survive it
     torn = path.read_bytes()
     path.write_bytes(
         torn[: data.draw(st.integers(start, len(torn) - 1))]
         + data.draw(st.sampled_from([b"", b"\xff\xff\xff"]))
     )
-    storage._archive_ends.clear()
+    archive._ends.clear()
     if data.draw(st.booleans()):
-        storage._archive_ends.update(ours)  # we appended before it, and do so again
+        archive._ends.update(ours)  # we appended before it, and do so again
     storage.append_archive(DAY, [b"after"])
     assert list(storage.read_archive(path)) == [*whole, b"after"]
 
@@ -422,9 +423,9 @@ def test_an_archive_that_was_put_in_the_place_of_ours_is_read_again(var) -> None
 
 def test_appenders_of_two_processes_do_not_cut_each_other(var) -> None:
     storage.append_archive(DAY, [b"ours"])
-    ours = dict(storage._archive_ends)
-    storage._archive_ends.clear()
+    ours = dict(archive._ends)
+    archive._ends.clear()
     storage.append_archive(DAY, [b"theirs"])
-    storage._archive_ends.update(ours)
+    archive._ends.update(ours)
     path = storage.append_archive(DAY, [b"ours again"])
     assert list(storage.read_archive(path)) == [b"ours", b"theirs", b"ours again"]

@@ -1,0 +1,106 @@
+"""Storage: the room of files; nothing else in the server opens one.
+
+Everything lies under ``settings.VAR_DIR``::
+
+    download/<fan>/<name>        what clients fetch, immutable once published
+    download/.staging/           written, not yet published
+    upload/<fan>/<name>          a finished upload, never written again
+    upload/<fan>/.<name>.part    one that is still arriving
+    upload/<fan>/.<name>.digest  its digest, where the file system keeps no attributes
+    results/<app>/...            what the assimilator keeps
+    archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
+
+Two rules make it safe against crashes and against each other: a name appears only by an atomic
+rename or link of a complete file, and the path of a partial upload is renamed or removed only by
+the one who holds its lock.
+"""
+
+from __future__ import annotations
+
+from scheduler.storage.archive import append_archive, archive_days, archive_sizes, read_archive
+from scheduler.storage.digests import DIGEST_ATTRIBUTE, Digest
+from scheduler.storage.downloads import (
+    FileNameTaken,
+    Staged,
+    delete_downloads,
+    discard,
+    open_download,
+    publish,
+    stage_bytes,
+    stage_file,
+    sync_downloads,
+)
+from scheduler.storage.leftovers import OldFile, delete_old_files, old_downloads, old_uploads
+from scheduler.storage.names import (
+    BadFileName,
+    check_name,
+    download_path,
+    download_url_path,
+    fan_out,
+    upload_path,
+)
+from scheduler.storage.notices import notice, put_notice, signs_of_life
+from scheduler.storage.results import change_result, keep_result, sync_results, write_result
+from scheduler.storage.uploads import (
+    DigestMismatch,
+    Upload,
+    UploadFinished,
+    UploadGap,
+    UploadLocked,
+    UploadSize,
+    begin_upload,
+    delete_uploads,
+    finished_uploads,
+    has_room_for,
+    open_upload,
+    upload_size,
+    uploads_stopped,
+)
+
+__all__ = [
+    "DIGEST_ATTRIBUTE",
+    "BadFileName",
+    "Digest",
+    "DigestMismatch",
+    "FileNameTaken",
+    "OldFile",
+    "Staged",
+    "Upload",
+    "UploadFinished",
+    "UploadGap",
+    "UploadLocked",
+    "UploadSize",
+    "append_archive",
+    "archive_days",
+    "archive_sizes",
+    "begin_upload",
+    "change_result",
+    "check_name",
+    "delete_downloads",
+    "delete_old_files",
+    "delete_uploads",
+    "discard",
+    "download_path",
+    "download_url_path",
+    "fan_out",
+    "finished_uploads",
+    "has_room_for",
+    "keep_result",
+    "notice",
+    "old_downloads",
+    "old_uploads",
+    "open_download",
+    "open_upload",
+    "publish",
+    "put_notice",
+    "read_archive",
+    "signs_of_life",
+    "stage_bytes",
+    "stage_file",
+    "sync_downloads",
+    "sync_results",
+    "upload_path",
+    "upload_size",
+    "uploads_stopped",
+    "write_result",
+]

@@ -1,0 +1,103 @@
+"""The archive: what the purger took out of the database, a file per day."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from django.conf import settings
+
+from scheduler.storage.disk import create, sync_folder, write_all
+
+_CHUNK: Final = 1 << 20
+_TRAILER: Final = 8
+_ARCHIVE: Final = ".jsonl.gz"
+
+#: Where whole members ended when this process last appended: file name -> (position, the bytes
+#: before it). Those bytes, a checksum and a length, show that it is still the same file.
+_ends: dict[str, tuple[int, bytes]] = {}
+
+
+def append_archive(day: date, lines: Iterable[bytes]) -> Path:
+    """Append lines to a day's archive as one gzip member, on the disk for good on return.
+
+    A member that a crash cut short was never promised to anyone; the next append removes it.
+    """
+    path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}{_ARCHIVE}")
+    data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
+    if not data:
+        return path
+    packer = zlib.compressobj(wbits=31)
+    member = packer.compress(data) + packer.flush()
+    descriptor = create(os.fspath(path), os.O_RDWR | os.O_CREAT)
+    with open(descriptor, "rb", buffering=0) as file:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        end = _end_of_archive(file, path.name)
+        os.ftruncate(descriptor, end)
+        os.lseek(descriptor, end, os.SEEK_SET)
+        write_all(descriptor, member)
+        os.fsync(descriptor)
+        _ends[path.name] = (end + len(member), member[-_TRAILER:])
+        if not end:
+            sync_folder(os.path.dirname(path))
+            sync_folder(os.fspath(settings.VAR_DIR))
+    return path
+
+
+def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yield the lines of an archive without their newlines; a torn last member is left out."""
+    with open(path, "rb") as file:
+        for _, data in _members(file):
+            yield from data.splitlines()
+
+
+def archive_days() -> dict[str, Path]:
+    """Return the archive's files by day (``YYYY-MM-DD``), the newest day first."""
+    folder = Path(settings.VAR_DIR, "archive")
+    found = {path.name.removesuffix(_ARCHIVE): path for path in folder.glob(f"*{_ARCHIVE}")}
+    return dict(sorted(found.items(), reverse=True))
+
+
+def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return how many bytes an archive has, and where its last whole member ends."""
+    with open(path, "rb") as file:
+        end = max((position for position, _ in _members(file)), default=0)
+        return os.fstat(file.fileno()).st_size, end
+
+
+def _end_of_archive(file: BinaryIO, name: str) -> int:
+    """Return where the last whole member ends; read only what this process did not write."""
+    end, trailer = _ends.get(name, (0, b""))
+    _ends.clear()  # of other days, mostly
+    file.seek(max(0, end - _TRAILER))
+    if file.read(len(trailer)) != trailer:
+        end = 0
+    file.seek(end)
+    for position, _ in _members(file):
+        end = position
+    return end
+
+
+def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the end position and the content of each whole gzip member from here on."""
+    position, waiting = file.tell(), b""
+    while True:
+        unpacker, parts = zlib.decompressobj(wbits=31), []
+        while not unpacker.eof:
+            chunk = waiting or file.read(_CHUNK)
+            if not chunk:
+                return
+            try:
+                parts.append(unpacker.decompress(chunk))
+            except zlib.error:
+                return
+            waiting = b""
+            position += len(chunk)
+        waiting = unpacker.unused_data
+        position -= len(waiting)
+        yield position, b"".join(parts)

@@ -1,0 +1,100 @@
+"""Digests of files: computed once, and kept with the file that they are of."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import struct
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from scheduler.storage.names import beside
+
+#: The extended attribute that carries a digest: size, MD5 and SHA-256, packed. Binary, because
+#: these 56 bytes still fit into the inode of an ext4 file system and then cost no block.
+DIGEST_ATTRIBUTE: Final = "user.manyhands"
+
+_DIGEST: Final = struct.Struct(">Q16s32s")
+_CHUNK: Final = 1 << 20
+_NO_ATTRIBUTES: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ENOSYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Size in bytes and both hashes, in lower-case hexadecimal digits."""
+
+    nbytes: int
+    md5: str
+    sha256: str
+
+
+class Hashes:
+    """MD5 and SHA-256 of one stream."""
+
+    __slots__ = ("md5", "nbytes", "sha256")
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self.md5 = hashlib.md5(usedforsecurity=False)
+        self.sha256 = hashlib.sha256()
+
+    def update(self, chunk: bytes) -> None:
+        """Go on with the next bytes."""
+        self.nbytes += len(chunk)
+        self.md5.update(chunk)
+        self.sha256.update(chunk)
+
+    def digest(self) -> Digest:
+        """What the stream has come to."""
+        return Digest(self.nbytes, self.md5.hexdigest(), self.sha256.hexdigest())
+
+
+def hash_file(file: BinaryIO, limit: int | None = None) -> Hashes:
+    """Hash from the file's position to its end, or for ``limit`` bytes."""
+    hashes = Hashes()
+    while limit is None or hashes.nbytes < limit:
+        want = _CHUNK if limit is None else min(_CHUNK, limit - hashes.nbytes)
+        chunk = file.read(want)
+        if not chunk:
+            break
+        hashes.update(chunk)
+    return hashes
+
+
+def digest_of(path: str) -> Digest:
+    """Return the digest of a file: the kept one if the size fits, else of what is in it."""
+    nbytes = os.stat(path).st_size
+    kept = read_digest(path, nbytes)
+    if kept is not None:
+        return kept
+    with open(path, "rb") as file:
+        return hash_file(file).digest()
+
+
+def read_digest(path: str, nbytes: int) -> Digest | None:
+    """Return the kept digest, or None if there is none or it tells of another size."""
+    packed = b""
+    with contextlib.suppress(OSError):
+        packed = os.getxattr(path, DIGEST_ATTRIBUTE)
+    if not packed:
+        with contextlib.suppress(OSError), open(beside(path, "digest"), "rb") as file:
+            packed = file.read(_DIGEST.size + 1)
+    if len(packed) != _DIGEST.size:
+        return None
+    size, md5, sha256 = _DIGEST.unpack(packed)
+    return Digest(size, md5.hex(), sha256.hex()) if size == nbytes else None
+
+
+def keep_digest(descriptor: int, path: str, digest: Digest) -> None:
+    """Keep the digest with an open file that will be called ``path``."""
+    packed = _DIGEST.pack(digest.nbytes, bytes.fromhex(digest.md5), bytes.fromhex(digest.sha256))
+    try:
+        os.setxattr(descriptor, DIGEST_ATTRIBUTE, packed)
+    except OSError as error:
+        if error.errno not in _NO_ATTRIBUTES:
+            raise
+        # A torn sidecar has another length, so it is ignored, and the file is hashed instead.
+        with open(beside(path, "digest"), "wb") as file:
+            file.write(packed)

@@ -1,0 +1,114 @@
+"""Downloads: files that clients fetch, staged first, then published for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from django.conf import settings
+
+from scheduler.storage.digests import Digest, Hashes, digest_of, keep_digest, read_digest
+from scheduler.storage.disk import create, link, sync, unlink, write_all
+from scheduler.storage.names import BadFileName, beside, path_of
+
+_CHUNK: Final = 1 << 20
+
+
+class FileNameTaken(Exception):
+    """Another content is published under this name; names are immutable (PROTOCOL trap 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A complete file that has no public name yet."""
+
+    path: Path
+    digest: Digest
+
+
+def stage_bytes(data: bytes) -> Staged:
+    """Write bytes where ``publish`` can find them."""
+    return stage_file(io.BytesIO(data))
+
+
+def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
+    """Copy a path or an open binary file where ``publish`` can find it; one read, both hashes."""
+    if isinstance(source, str | os.PathLike):
+        with open(source, "rb") as file:
+            return stage_file(file)
+    folder = Path(settings.VAR_DIR, "download", ".staging")
+    path = folder / f"{os.getpid()}-{secrets.token_hex(8)}"
+    descriptor = create(os.fspath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    hashes = Hashes()
+    try:
+        with open(descriptor, "wb", buffering=0) as staged:
+            while chunk := source.read(_CHUNK):
+                hashes.update(chunk)
+                write_all(descriptor, chunk)
+            digest = hashes.digest()
+            with contextlib.suppress(OSError):  # the published file can be hashed again
+                keep_digest(staged.fileno(), os.fspath(path), digest)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return Staged(path, digest)
+
+
+def publish(staged: Staged, name: str) -> None:
+    """Give a staged file its public name, at once and for ever.
+
+    The same content under the same name is fine; another content raises FileNameTaken, for
+    clients keep the old file (PROTOCOL trap 4). The staged file is gone afterwards.
+    """
+    final = path_of("download", name)
+    try:
+        link(os.fspath(staged.path), final)
+    except FileExistsError:
+        existing = digest_of(final)
+        if existing != staged.digest:
+            message = (
+                f"File {name!r} is published with {existing.nbytes} bytes and MD5 "
+                f"{existing.md5}, not {staged.digest.nbytes} bytes and {staged.digest.md5}.\n"
+                "Hint: put a version or content hash in the name; names are never reused."
+            )
+            raise FileNameTaken(message) from None
+        os.utime(final)  # young again: nobody may take it for one that a submission left behind
+    discard(staged)
+
+
+def discard(staged: Staged) -> None:
+    """Forget a staged file; doing so twice is fine."""
+    path = os.fspath(staged.path)
+    unlink(path)
+    unlink(beside(path, "digest"))
+
+
+def open_download(name: str) -> tuple[BinaryIO, Digest | None]:
+    """Open a published file, with its digest if that was kept; FileNotFoundError if absent."""
+    path = path_of("download", name)
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
+    return file, read_digest(path, os.fstat(file.fileno()).st_size)
+
+
+def sync_downloads(names: Iterable[str]) -> None:
+    """Put published files on the disk for good: once per batch, before its commit."""
+    sync((path_of("download", name) for name in names), top=f"{settings.VAR_DIR}/download")
+
+
+def delete_downloads(names: Iterable[str]) -> dict[str, str]:
+    """Delete published files; return name -> error for those that resist."""
+    failures: dict[str, str] = {}
+    for name in names:
+        try:
+            path = path_of("download", name)
+            unlink(path)
+            unlink(beside(path, "digest"))
+        except (OSError, BadFileName) as error:
+            failures[name] = str(error)
+    return failures

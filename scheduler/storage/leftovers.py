@@ -1,0 +1,97 @@
+"""What was left behind: files that nobody has changed for long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+
+from scheduler.storage.disk import unlink
+from scheduler.storage.names import beside
+from scheduler.storage.uploads import UploadLocked, delete_partial
+
+
+@dataclass(frozen=True, slots=True)
+class OldFile:
+    """A file that nobody has changed for long; `name` is its public one, also if it is partial."""
+
+    name: str
+    path: str
+    nbytes: int
+    changed_at: float
+
+
+def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
+    """Yield uploads, finished or not, that were last changed before a moment: folder by folder.
+
+    Never more than `at_once` in a list, so that millions of files take no memory.
+    """
+    yield from _old_files("upload", before.timestamp(), at_once)
+
+
+def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
+    """Yield published files, and staged ones, that were last changed before a moment."""
+    yield from _old_files("download", before.timestamp(), at_once)
+
+
+def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
+    """Delete files unless somebody changed them meanwhile; return those that are gone."""
+    gone = []
+    for file in files:
+        with contextlib.suppress(OSError, UploadLocked):
+            if os.stat(file.path).st_mtime != file.changed_at:
+                continue
+            if file.path.endswith(".part"):
+                delete_partial(file.path)
+            else:
+                unlink(file.path)
+                unlink(beside(file.path, "digest"))
+            gone.append(file)
+    return gone
+
+
+def _old_files(hierarchy: str, before: float, at_once: int) -> Iterator[list[OldFile]]:
+    found: list[OldFile] = []
+    for folder in _folders(f"{settings.VAR_DIR}/{hierarchy}"):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                file = _old_file(entry, before)
+                if file is not None:
+                    found.append(file)
+                if len(found) >= at_once:
+                    yield found
+                    found = []
+    if found:
+        yield found
+
+
+def _folders(top: str) -> list[str]:
+    try:
+        with os.scandir(top) as entries:
+            return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+
+
+def _old_file(entry: os.DirEntry[str], before: float) -> OldFile | None:
+    name = entry.name
+    try:
+        if not entry.is_file(follow_symlinks=False):
+            return None
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if found.st_mtime >= before:
+        return None
+    if name.startswith("."):
+        name = name[1:].rpartition(".")[0]
+        # A digest goes with its file; one without a file goes like a file.
+        if entry.name.endswith(".digest") and os.path.exists(
+            f"{os.path.dirname(entry.path)}/{name}"
+        ):
+            return None
+    return OldFile(name, entry.path, found.st_size, found.st_mtime)

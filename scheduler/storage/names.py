@@ -1,0 +1,88 @@
+"""Names of files, and where they lie: what clients and file systems can both take."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from django.conf import settings
+
+#: BOINC's default number of folders per hierarchy (PROTOCOL 7.4).
+FANOUT: Final = 1024
+
+_LONGEST_NAME: Final = 255
+_BAD_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f%/\\<>&\"\ud800-\udfff]")
+
+
+class BadFileName(ValueError):
+    """A physical file name that BOINC's clients or this server cannot take."""
+
+
+def fan_out(name: str) -> str:
+    """Return the folder that BOINC's directory hash puts a file into (PROTOCOL 7.4).
+
+    Seven hexadecimal digits of the name's MD5, from the second on, modulo the fan-out:
+
+    >>> fan_out("wu_1_0_r0")
+    '2b'
+    """
+    digits = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+    return f"{int(digits[1:8], 16) % FANOUT:x}"
+
+
+def check_name(name: str) -> None:
+    """Raise BadFileName unless clients, file systems and this room can all take the name.
+
+    Clients refuse ``..`` and ``%``, hold 255 bytes and print names without escaping them.
+    Slashes would leave the folder, a leading dot is ours (partial uploads), and white space at
+    the ends is lost on the wire.
+    """
+    if not name:
+        message = "File name is empty."
+    elif _BAD_CHARACTERS.search(name):
+        message = f'File name {name!r} has a control character or one of / \\ % < > & ".'
+    elif name[0] == "." or ".." in name:
+        message = f"File name {name!r} begins with a dot or contains '..'."
+    elif name[0].isspace() or name[-1].isspace():
+        message = f"File name {name!r} begins or ends with white space."
+    elif len(name.encode()) > _LONGEST_NAME:
+        message = f"File name {name[:40]!r}... is longer than {_LONGEST_NAME} bytes."
+    else:
+        return
+    hint = (
+        "Hint: use letters, digits, '_', '-' and '.', with a version or content hash in the name."
+    )
+    raise BadFileName(message + "\n" + hint)
+
+
+def download_path(name: str) -> Path:
+    """Return where a published file lies."""
+    return Path(path_of("download", name))
+
+
+def upload_path(name: str) -> Path:
+    """Return where a finished upload lies."""
+    return Path(path_of("upload", name))
+
+
+def download_url_path(name: str) -> str:
+    """Return the path of a published file below the master URL, quoted for a URL."""
+    check_name(name)
+    return f"download/{fan_out(name)}/{quote(name)}"
+
+
+def path_of(hierarchy: str, name: str) -> str:
+    """Return where a file of ``upload`` or ``download`` lies; raises BadFileName."""
+    check_name(name)
+    return f"{settings.VAR_DIR}/{hierarchy}/{fan_out(name)}/{name}"
+
+
+def beside(path: str, suffix: str) -> str:
+    """Return a hidden name in the same folder, also for names with no room for a suffix."""
+    folder, _, name = path.rpartition("/")
+    if len(name) > _LONGEST_NAME // 4 - 8 and len(name.encode()) > _LONGEST_NAME - 8:
+        name = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+    return f"{folder}/.{name}.{suffix}"

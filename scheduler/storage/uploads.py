@@ -1,0 +1,238 @@
+"""Uploads: partial files that one writer at a time completes, then renames."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+from django.conf import settings
+
+from scheduler.storage.digests import Digest, Hashes, digest_of, hash_file, keep_digest
+from scheduler.storage.disk import create, sync_folder, unlink, write_all
+from scheduler.storage.names import BadFileName, beside, path_of
+from scheduler.storage.notices import notice
+
+#: Uploads are refused while fewer bytes than this would stay free on the disk.
+MIN_FREE_BYTES: Final = 100_000_000
+
+
+class UploadFinished(Exception):
+    """The upload is complete already; it is never written again."""
+
+
+class UploadLocked(Exception):
+    """Another request is writing this upload at this moment."""
+
+
+class UploadGap(Exception):
+    """The upload continues further on than what has arrived; the length is the argument."""
+
+
+class DigestMismatch(Exception):
+    """What arrived is not what was announced; it has been discarded."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSize:
+    """How much of an upload is here, in bytes, and whether that is all of it."""
+
+    nbytes: int
+    finished: bool
+
+
+class Upload:
+    """An upload that arrives: a locked partial file, of which exactly one writer exists.
+
+    ``write`` what comes, then ``finish``; leaving the ``with`` block before that keeps what
+    arrived for the next attempt.
+    """
+
+    __slots__ = ("_descriptor", "_final", "_hashes", "_partial")
+
+    def __init__(self, descriptor: int, partial: str, final: str, hashes: Hashes) -> None:
+        self._descriptor = descriptor
+        self._partial = partial
+        self._final = final
+        self._hashes = hashes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._descriptor)  # gives the lock back, too
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of the file are here."""
+        return self._hashes.nbytes
+
+    def write(self, chunk: bytes) -> None:
+        """Append a chunk; OSError (ENOSPC, EDQUOT, EIO, ...) keeps what was written."""
+        write_all(self._descriptor, chunk)
+        self._hashes.update(chunk)
+
+    def finish(self, *, md5: str | None) -> Digest:
+        """Give the file its name; DigestMismatch discards it if ``md5`` is another."""
+        digest = self._hashes.digest()
+        if md5 is not None and md5.lower() != digest.md5:
+            os.unlink(self._partial)
+            message = f"MD5 of the upload is {digest.md5}, announced was {md5}."
+            raise DigestMismatch(message)
+        keep_digest(self._descriptor, self._final, digest)
+        if settings.UPLOAD_FSYNC:
+            os.fsync(self._descriptor)
+        os.rename(self._partial, self._final)
+        if settings.UPLOAD_FSYNC:
+            sync_folder(os.path.dirname(self._final))
+        return digest
+
+
+def begin_upload(name: str, offset: int) -> Upload:
+    """Open an upload for the bytes from ``offset`` on; what lies behind it is cut off.
+
+    The hashes of what is here already are computed again from the partial file: they would have
+    to survive the process otherwise. Raises UploadFinished, UploadLocked, UploadGap, BadFileName.
+    """
+    final = path_of("upload", name)
+    partial = beside(final, "part")
+    while True:
+        descriptor = create(partial, os.O_RDWR | os.O_CREAT)
+        try:
+            found = _settle(descriptor, partial, final)
+            if found is None:
+                os.close(descriptor)
+                continue
+            if offset > found:
+                raise UploadGap(found)  # noqa: TRY301 - the handler below closes the file
+            if offset < found:
+                os.ftruncate(descriptor, offset)
+            hashes = Hashes()
+            if offset:
+                with open(descriptor, "rb", buffering=0, closefd=False) as file:
+                    hashes = hash_file(file, offset)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Upload(descriptor, partial, final, hashes)
+
+
+def _settle(descriptor: int, partial: str, final: str) -> int | None:
+    """Lock a partial file; return its length, or None if it went away before the lock.
+
+    Between our open and our lock another writer may have renamed this very file to its final
+    name, or discarded it. No path is looked at twice: the link count tells of the latter, and
+    the final name, which never changes once it exists, of the former.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UploadLocked from None
+    ours = os.fstat(descriptor)
+    if not ours.st_nlink:
+        return None
+    try:
+        finished = os.stat(final)
+    except FileNotFoundError:
+        return ours.st_size
+    if finished.st_ino != ours.st_ino:
+        os.unlink(partial)
+    raise UploadFinished
+
+
+def upload_size(name: str) -> UploadSize:
+    """Say how much of an upload is here; raises UploadLocked while another request writes it."""
+    final = path_of("upload", name)
+    for _ in range(2):
+        with contextlib.suppress(FileNotFoundError):
+            return UploadSize(os.stat(final).st_size, finished=True)
+        try:
+            descriptor = os.open(beside(final, "part"), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # finished in between, perhaps: look once more
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            found = os.fstat(descriptor)
+        except BlockingIOError:
+            raise UploadLocked from None
+        finally:
+            os.close(descriptor)
+        if found.st_nlink and not os.path.exists(final):
+            return UploadSize(found.st_size, finished=False)
+    return UploadSize(0, finished=False)
+
+
+def has_room_for(nbytes: int) -> bool:
+    """Say whether this many bytes leave the disk of the uploads its reserve."""
+    try:
+        disk = os.statvfs(settings.VAR_DIR)
+    except FileNotFoundError:
+        os.makedirs(settings.VAR_DIR, exist_ok=True)
+        disk = os.statvfs(settings.VAR_DIR)
+    return disk.f_bavail * disk.f_frsize - nbytes >= MIN_FREE_BYTES
+
+
+def uploads_stopped() -> bool:
+    """Say whether a file ``stop_upload`` is in the var folder, or maintenance stops uploads."""
+    if os.path.exists(f"{settings.VAR_DIR}/stop_upload"):
+        return True
+    said = notice("maintenance")
+    return said is not None and bool(said.get("uploads"))
+
+
+def finished_uploads(names: Iterable[str]) -> dict[str, Digest]:
+    """Return the digests of those uploads that are complete; other names are left out.
+
+    Kept digests are believed if the size fits; a file without one is read and hashed.
+    """
+    digests: dict[str, Digest] = {}
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            digests[name] = digest_of(path_of("upload", name))
+    return digests
+
+
+def open_upload(name: str) -> BinaryIO:
+    """Open a finished upload for reading; FileNotFoundError if there is none."""
+    return open(path_of("upload", name), "rb")
+
+
+def delete_uploads(names: Iterable[str]) -> dict[str, str]:
+    """Delete uploads, finished or not; return name -> error for those that resist."""
+    failures: dict[str, str] = {}
+    for name in names:
+        try:
+            path = path_of("upload", name)
+            unlink(path)
+            unlink(beside(path, "digest"))
+            delete_partial(beside(path, "part"))
+        except UploadLocked:
+            failures[name] = f"Upload {name!r} is being written. Hint: try again later."
+        except (OSError, BadFileName) as error:
+            failures[name] = str(error)
+    return failures
+
+
+def delete_partial(partial: str) -> None:
+    """Delete a partial upload, or raise UploadLocked while somebody writes it."""
+    try:
+        descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            unlink(partial)
+    except BlockingIOError:
+        raise UploadLocked from None
+    finally:
+        os.close(descriptor)
