@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -123,7 +123,17 @@ class Command(BaseCommand):
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
     """Start the web server and the daemons."""
-    python = sys.executable
+    start_server(children, options, environment)
+    start_daemons(children, options, environment)
+
+
+def start_server(
+    children: Children,
+    options: dict[str, Any],
+    environment: dict[str, str],
+    output: IO[bytes] | None = None,
+) -> None:
+    """Start the web server alone; what it says goes to `output`, or where ours goes."""
     words = ["--interface", "wsgi"]
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
@@ -131,12 +141,22 @@ def start(children: Children, options: dict[str, Any], environment: dict[str, st
     words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
     children.start(
         "server",
-        [python, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
+        [sys.executable, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
         environment={"DATABASE_POOL": str(THREADS_PER_WORKER), **environment},
+        output=output,
     )
+
+
+def start_daemons(
+    children: Children,
+    options: dict[str, Any],
+    environment: dict[str, str],
+    output: IO[bytes] | None = None,
+) -> None:
+    """Start all daemons; what they say goes to `output`, or where ours goes."""
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
-    daemons = [python, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
-    children.start("daemons", daemons, environment=environment)
+    daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
+    children.start("daemons", daemons, environment=environment, output=output)
 
 
 def wait(children: Children, stop: threading.Event) -> tuple[str, int] | None:
