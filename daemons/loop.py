@@ -1,25 +1,30 @@
 """The one loop that drives every daemon: pass after pass, until told to stop.
 
-A signal lets the pass finish.  After a full batch the next pass follows at once; an idle daemon
-looks again after 20 ms, then after twice that, up to the daemon's pause.  What the database or the
-network breaks is said once and tried again, with a growing pause.
+A signal lets the pass finish.  After a full batch the next pass follows at once; after one that did
+less, in a moment, for the next batch to be fuller.  An idle daemon looks again after 20 ms, then
+after twice that, up to the daemon's pause, and as soon as its bell rings: whoever makes work for it
+rings (`wakes`).  What the database or the network breaks is said once and tried again, with a
+growing pause.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
+from weakref import finalize
 
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
 from daemons.tally import WHOLE, Shard, Tally
+from daemons.wakes import woken_by
+from scheduler import wakeups
 from scheduler.operations import maintenance
 
 if TYPE_CHECKING:
@@ -31,6 +36,10 @@ log = logging.getLogger(__name__)
 
 #: The first pause of an idle daemon, and of one whose database is away; seconds.
 FIRST_PAUSE = 0.02
+#: The longest pause after a pass that did something and was not full, and how often longer than
+#: the pass itself it may be: many small batches cost more than a few large ones.
+LONGEST_GAP = 0.32
+GAP_PER_PASS = 8.0
 FIRST_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 60.0
 #: How often at most the sign of life is renewed; seconds.
@@ -40,29 +49,36 @@ SIGN_OF_LIFE_EVERY = 5.0
 class StopSign:
     """Says when to stop; unlike `threading.Event` it may be set by a signal handler at any moment.
 
-    An Event that is set while its own thread is about to wait for it waits for itself for ever;
-    a SimpleQueue is made for that.
+    An Event that is set while its own thread is about to wait for it waits for itself for ever; a
+    byte in a pipe does not, and can be waited for together with a bell.
     """
 
     def __init__(self) -> None:
         self._is_set = False
-        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._hearing, self._saying = os.pipe()
+        os.set_blocking(self._saying, False)
+        finalize(self, _close, self._hearing, self._saying)
 
     def set(self) -> None:
         """Stop, and end the waiting."""
         self._is_set = True
-        self._bell.put(None)
+        with suppress(BlockingIOError):
+            os.write(self._saying, b"!")
 
     def is_set(self) -> bool:
         """Whether to stop."""
         return self._is_set
 
-    def wait(self, seconds: float) -> bool:
-        """Wait so long, or until it is set; whether to stop."""
+    def wait(self, seconds: float, bell: wakeups.Bell | None = None) -> bool:
+        """Wait so long, or until it is set or the bell rings; whether to stop."""
         if not self._is_set:
-            with suppress(Empty):
-                self._bell.get(timeout=seconds)
+            wakeups.wait(seconds, self._hearing, *([bell.fileno()] if bell else []))
         return self._is_set
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 class Pass(Protocol):
@@ -94,31 +110,57 @@ class Drive:
     shard: Shard = WHOLE
 
     def run_pass(self, daemon: Daemon) -> Tally:
-        """Make one pass."""
-        return daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
+        """Make one pass, and wake those to whom it gave work."""
+        tally = daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
+        if tally.changed:
+            wakeups.ring(woken_by(daemon.name, tally))
+        return tally
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """How long to wait after a pass: little when there is work, ever longer when there is none."""
+
+    longest: float
+    pause: float = FIRST_PAUSE
+    gap: float = FIRST_PAUSE
+
+    def after(self, tally: Tally, *, took: float) -> tuple[float, bool]:
+        """Seconds to wait after a pass that took so many, and whether a bell ends the waiting."""
+        if tally.more:
+            return 0.0, False
+        if tally.changed:
+            wait = min(self.gap, self.longest, max(FIRST_PAUSE, GAP_PER_PASS * took))
+            self.pause, self.gap = FIRST_PAUSE, min(2 * self.gap, LONGEST_GAP)
+            return wait, False
+        wait = min(self.pause, self.longest)
+        self.pause, self.gap = min(2 * self.pause, self.longest), FIRST_PAUSE
+        return wait, True
 
 
 def run(daemon: Daemon, drive: Drive) -> None:
     """Make passes until `drive.stop` is set; never raises for what may heal."""
-    pause, back_off = FIRST_PAUSE, FIRST_BACK_OFF
+    rhythm, back_off = Rhythm(drive.pause), FIRST_BACK_OFF
     alive = _SignOfLife(daemon.name)
-    while not drive.stop.is_set():
-        if _waits_for_maintenance(daemon, drive):
-            continue
-        tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
-        if tally is None:
-            drive.stop.wait(back_off)
-            back_off = min(2 * back_off, LONGEST_BACK_OFF)
-            continue
-        if back_off > FIRST_BACK_OFF:
-            log.info("daemon recovered", extra={"daemon": daemon.name})
-        back_off = FIRST_BACK_OFF
-        alive.show()
-        if tally.changed:
-            pause = FIRST_PAUSE
-        if not tally.more:
-            drive.stop.wait(min(pause, drive.pause))
-            pause = min(2 * pause, drive.pause)
+    with wakeups.Bell(daemon.name) as bell:
+        while not drive.stop.is_set():
+            if _waits_for_maintenance(daemon, drive):
+                continue
+            # What rings from now on may be overlooked by this pass, and makes another one.
+            bell.silence()
+            began = monotonic()
+            tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
+            if tally is None:
+                drive.stop.wait(back_off)
+                back_off = min(2 * back_off, LONGEST_BACK_OFF)
+                continue
+            if back_off > FIRST_BACK_OFF:
+                log.info("daemon recovered", extra={"daemon": daemon.name})
+            back_off = FIRST_BACK_OFF
+            alive.show(bell)
+            seconds, is_rung = rhythm.after(tally, took=monotonic() - began)
+            if seconds:
+                drive.stop.wait(seconds, bell if is_rung else None)
 
 
 def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
@@ -198,13 +240,15 @@ class _SignOfLife:
         self._path = settings.VAR_DIR / "run" / f"{name}.alive"
         self._shown_at = 0.0
 
-    def show(self) -> None:
-        """Renew the file, now and then."""
+    def show(self, bell: wakeups.Bell | None = None) -> None:
+        """Renew the file, now and then, and the bell's with it."""
         if self._shown_at and monotonic() - self._shown_at < SIGN_OF_LIFE_EVERY:
             return
         self._shown_at = monotonic()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.touch()
+            if bell:
+                bell.show()
         except OSError as error:
             log.warning("no sign of life", extra={"path": str(self._path), "reason": str(error)})

@@ -15,6 +15,7 @@ from typing import Any
 
 from django.db import transaction
 
+from scheduler import wakeups
 from scheduler.lifecycle import Actor, Axis, Because, ReleaseState, sources
 from scheduler.models import Account, Batch
 from scheduler.sql import fetch
@@ -178,6 +179,7 @@ def _change(
     missing += [f"#{id_}" for id_ in sorted(set(ids) - {row["id"] for row in rows})]
     if missing:
         raise WorkunitsNotFound(missing)
+    wakeups.after_commit("transitioner")
     said = [row["said"] for row in rows]
     return Outcome(
         changed=said.count("changed"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from time import sleep
 
-from scheduler import sql
+from scheduler import sql, wakeups
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Given, Work
 from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
@@ -381,6 +381,8 @@ def _claim(search: _Search, feasible: Sequence[Assignment], most: int) -> list[G
                 "now": now,
             },
         )
+        if any(a.replicate for a in binding):
+            wakeups.after_commit("transitioner")
     return given
 
 

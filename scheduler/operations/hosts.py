@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from scheduler import sql
+from scheduler import sql, wakeups
 from scheduler.facts.hosts import HostDescription, Lesson
 from scheduler.models import Account, AccountKey, Host
 
@@ -208,6 +208,7 @@ def detach(*, host_id: int, workunit_ids: Sequence[int], now: datetime) -> int:
     """
     if not workunit_ids:
         return 0
+    wakeups.after_commit("transitioner")
     return len(
         sql.fetch(
             "detach_results",

@@ -18,6 +18,7 @@ from itertools import islice
 
 from django.db import transaction
 
+from scheduler import wakeups
 from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
 from scheduler.models import ScienceFailure, TrickleUp, Workunit
 from scheduler.operations import cancel
@@ -137,6 +138,7 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
                 "by": Actor.STAFF.value,
             },
         )
+        wakeups.after_commit("transitioner")
     trickles = [one.subject_id for one in plan.trickles]
     TrickleUp.objects.filter(pk__in=trickles, handled_at=None).update(handled_at=now)
     ScienceFailure.objects.filter(pk__in=[one.id for one in plan.changed]).delete()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from scheduler import sql, storage
+from scheduler import sql, storage, wakeups
 from scheduler.facts.hosts import Lesson, Report
 from scheduler.facts.work import output_name
 from scheduler.lifecycle import Outcome
@@ -194,3 +194,4 @@ def _settle(
         raise StaleReport(
             f"Results {sorted(missed)[:10]} changed although their workunits were locked."
         )
+    wakeups.after_commit("transitioner")

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from scheduler import wakeups
 from scheduler.models import App, Workunit
 from scheduler.sql import fetch
 
@@ -98,6 +99,7 @@ def request(ids: Sequence[int], *, now: datetime) -> list[int]:
                 "request_revalidation",
                 {"workunit_ids": list(ids[start : start + CHUNK]), "now": now},
             )
+            wakeups.after_commit("transitioner")
         asked += [row["id"] for row in rows]
     return sorted(asked)
 

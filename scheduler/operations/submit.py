@@ -21,7 +21,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from scheduler import storage
+from scheduler import storage, wakeups
 from scheduler.facts.new_work import Addressees, AppRules, NewFile, NewOutput, NewWorkunit
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
 from scheduler.models import Account, App, Batch
@@ -366,6 +366,7 @@ def _insert(
     if len(born) < len(ids):
         taken = [name for id_, name in zip(ids, names, strict=True) if id_ not in born]
         raise DuplicateNames(taken, where="already taken")
+    wakeups.after_commit("transitioner")
     return ids
 
 

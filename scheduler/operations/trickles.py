@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from scheduler import wakeups
 from scheduler.facts.messages import TrickleSaid, TrickleToSay
 from scheduler.lifecycle import ServerState
 from scheduler.models import Result, TrickleDown
@@ -61,6 +62,8 @@ def keep(trickles: Sequence[TrickleSaid], *, host_id: int, now: datetime) -> int
     }
     if any(dropped.values()):
         log.warning("trickles dropped", extra={"host_id": host_id, **dropped})
+    if kept:
+        wakeups.after_commit("trickle_handler")
     return int(kept)
 
 

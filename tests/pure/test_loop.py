@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError
 
 from daemons import loop, registry
-from daemons.loop import Daemon, Drive, StopSign, drain, run, stopping_on_signals
+from daemons.loop import Daemon, Drive, Rhythm, StopSign, drain, run, stopping_on_signals
 from daemons.tally import BadShard, Shard, Tally
 from tests.conftest import NOON
 
@@ -23,9 +23,11 @@ class ScriptedStop(StopSign):
     def __init__(self):
         super().__init__()
         self.pauses = []
+        self.heard = []
 
-    def wait(self, seconds):
+    def wait(self, seconds, bell=None):
         self.pauses.append(seconds)
+        self.heard.append(bell is not None)
         return self.is_set()
 
 
@@ -79,7 +81,29 @@ def test_a_full_batch_is_followed_at_once():
 
 
 def test_work_makes_an_idle_daemon_wake_up():
-    assert pauses_of([IDLE, IDLE, SHORT, IDLE]) == [0.02, 0.04, 0.02, 0.04]
+    assert pauses_of([IDLE, IDLE, SHORT, IDLE]) == [0.02, 0.04, 0.02, 0.02]
+
+
+def test_an_idle_daemon_hears_its_bell_and_one_that_lets_its_batch_fill_does_not():
+    stop = ScriptedStop()
+    daemon, _ = a_daemon([IDLE, SHORT, IDLE], stop)
+    run(daemon, drive(stop))
+    assert stop.heard == [True, False, True]
+
+
+def test_batches_that_come_back_short_one_after_another_are_given_more_time_to_fill():
+    rhythm = Rhythm(longest=1.0)
+    waits = [rhythm.after(SHORT, took=1.0) for _ in range(6)]
+    assert waits == [(gap, False) for gap in (0.02, 0.04, 0.08, 0.16, 0.32, 0.32)]
+    assert rhythm.after(IDLE, took=1.0) == (0.02, True)
+    assert rhythm.after(SHORT, took=1.0) == (0.02, False)
+
+
+def test_the_gap_is_no_longer_than_some_passes_and_than_the_daemons_pause():
+    rhythm = Rhythm(longest=0.1)
+    assert [rhythm.after(SHORT, took=0.005)[0] for _ in range(3)] == [0.02, 0.04, 0.04]
+    assert [rhythm.after(SHORT, took=9.0)[0] for _ in range(2)] == [0.1, 0.1]
+    assert rhythm.after(BUSY, took=9.0) == (0.0, False)
 
 
 def test_a_broken_database_is_waited_for_ever_longer_and_said_once(caplog):

@@ -46,10 +46,14 @@ class Project:
             **settings,
         }
 
-    def start(self, *options: str) -> None:
-        """Start the server and all daemons, with options of `serve`; returns when it answers."""
+    def start(self, *options: str, pause: float | None = 0.2) -> None:
+        """Start the server and all daemons, with options of `serve`; returns when it answers.
+
+        `pause` is the daemons' longest; None leaves each its own.
+        """
         with (self.folder / "serve.log").open("ab") as output:
-            words = ["serve", "--quiet", "--port", str(self.port), "--pause", "0.2", *options]
+            words = ["serve", "--quiet", "--port", str(self.port), *options]
+            words += [] if pause is None else ["--pause", str(pause)]
             self.children.start(
                 "serve",
                 [sys.executable, ROOT / "manage.py", *words],

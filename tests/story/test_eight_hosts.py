@@ -8,6 +8,7 @@ import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from lxml import etree
@@ -42,7 +43,7 @@ class Asker:
         with urllib.request.urlopen(url, timeout=30) as reply:
             self.key = etree.fromstring(reply.read()).findtext("authenticator").strip()
 
-    def ask(self, seconds: float) -> messages.SchedulerReply:
+    def ask(self, seconds: float, **fields: Any) -> messages.SchedulerReply:
         reply = self.project.ask(
             messages.SchedulerRequest(
                 authenticator=self.key,
@@ -66,6 +67,7 @@ class Asker:
                     d_total=1e12,
                     d_free=1e11,
                 ),
+                **fields,
             )
         )
         if reply.hostid:

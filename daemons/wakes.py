@@ -1,0 +1,43 @@
+"""Which daemon has work when another has done something [pure]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from daemons.tally import Tally
+
+_TRANSITIONER: Final = ("transitioner",)
+
+#: By daemon: what its tally counts, and whom that gives work at once.  What only may become work
+#: later (purging, archiving) is left to polls.
+WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "work_generator": {"workunits submitted": _TRANSITIONER},
+    "transitioner": {
+        "ready to validate": ("validator",),
+        "ready to assimilate": ("assimilator",),
+        "with files to delete": ("file_deleter",),
+    },
+    "timeout_checker": {
+        "timed out": _TRANSITIONER,
+        "never acknowledged": _TRANSITIONER,
+        "workunits expired": _TRANSITIONER,
+        "workunits unsendable": _TRANSITIONER,
+    },
+    "validator": {
+        "with a canonical result": _TRANSITIONER,
+        "inconclusive": _TRANSITIONER,
+        "results valid": _TRANSITIONER,
+        "results invalid": _TRANSITIONER,
+        "looked at in vain": _TRANSITIONER,
+    },
+    "assimilator": {"assimilated": _TRANSITIONER},
+}
+
+
+def woken_by(daemon: str, tally: Tally) -> tuple[str, ...]:
+    """Names of the daemons that have work now, because of what one pass of a daemon did."""
+    wakes = WAKES.get(daemon, {})
+    return tuple(sorted({name for what in tally.done for name in wakes.get(what, ())}))

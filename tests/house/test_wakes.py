@@ -1,0 +1,66 @@
+"""Who wakes whom: the table names what exists, and forgets nobody."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import PurePath
+
+import pytest
+
+from daemons.registry import BY_NAME
+from daemons.wakes import WAKES
+from tests.house.tracked import modules, read, statements
+
+#: A statement that makes a workunit due: the transitioner has work.
+MAKES_DUE = re.compile(
+    r"(?:SET|,)\s+transition_at = (?:%\(now\)s|CASE)|\btransition_at, lease_token"
+)
+#: The transitioner's own statement says when it looks again itself.
+ITS_OWN = {"transition_workunits"}
+
+
+def words_of(daemon):
+    """Every string that a daemon's modules hold."""
+    own = [m for m in modules() if m.startswith((f"daemons/{daemon}.py", f"daemons/{daemon}/"))]
+    assert own, f"there is no module of {daemon}"
+    return {
+        node.value
+        for module in own
+        for node in ast.walk(ast.parse(read(module)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def waking_statements():
+    return {PurePath(name).stem for name in statements() if MAKES_DUE.search(read(name))} - ITS_OWN
+
+
+def test_statements_that_make_workunits_due_are_found():
+    assert {"settle_reports", "insert_workunits", "settle_validated", "time_out_results"} <= (
+        waking_statements()
+    )
+
+
+@pytest.mark.parametrize("daemon", WAKES)
+def test_the_table_names_daemons_and_counts_that_exist(daemon):
+    assert daemon in BY_NAME
+    assert WAKES[daemon].keys() <= words_of(daemon)
+    for woken in WAKES[daemon].values():
+        assert set(woken) <= BY_NAME.keys()
+        assert woken
+
+
+@pytest.mark.parametrize("daemon", BY_NAME)
+def test_a_daemon_that_makes_workunits_due_wakes_the_transitioner(daemon):
+    wakes = {name for names in WAKES.get(daemon, {}).values() for name in names}
+    if waking_statements() & words_of(daemon):
+        assert "transitioner" in wakes
+
+
+@pytest.mark.parametrize("module", [m for m in modules() if m.startswith("scheduler/operations/")])
+def test_a_room_that_makes_workunits_due_rings_after_its_commit(module):
+    tree = ast.parse(read(module))
+    strings = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
+    if waking_statements() & {text for text in strings if isinstance(text, str)}:
+        assert 'wakeups.after_commit("transitioner")' in read(module)
