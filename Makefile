@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story test-long mutate check fmt docs bench clean
+.PHONY: help setup demo demo-trust run test test-story test-long mutate check fmt docs bench bench-large clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,8 +69,11 @@ fmt: $(VENV)/.stamp-dev ## put code into form, mend what can be mended
 docs: $(VENV)/.stamp-dev ## write the generated parts of the docs anew
 	@test -z "$(DOCS)" || $(BIN)/cog -r $(DOCS)
 
-bench: $(VENV)/.stamp-run ## what is measured, beside what the database can do
+bench: $(VENV)/.stamp-run ## what is measured, beside pgbench and the peer: under 5 minutes
 	@$(BIN)/python -m bench
+
+bench-large: $(VENV)/.stamp-run ## the same on large backlogs, up to 10 million results: 25 minutes
+	@$(BIN)/python -m bench --large
 
 clean: ## remove what tools left behind; var/ and .venv stay
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov

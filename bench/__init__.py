@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: What can be measured by itself, in the order in which it is done.
-PARTS = ("passes", "timeouts", "rpc", "uploads", "statements")
+PARTS = ("rpc", "uploads", "passes", "claims", "pipeline", "latency", "statements")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from bench import PARTS
+from bench.sizes import LARGE, QUICK, USUAL
 
 
 def main() -> int:
@@ -16,7 +17,14 @@ def main() -> int:
         description="Measure what this project does per second, beside pgbench and BOINC's server.",
         epilog="Figures are kept in var/bench/last.json and var/bench/history.jsonl.",
     )
-    options.add_argument("--quick", action="store_true", help="small backlogs, short loads")
+    size = options.add_mutually_exclusive_group()
+    size.add_argument(
+        "--quick", action="store_const", dest="size", const=QUICK, help="small backlogs: a minute"
+    )
+    size.add_argument(
+        "--large", action="store_const", dest="size", const=LARGE, help="all there is: 20 minutes"
+    )
+    options.set_defaults(size=USUAL)
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     options.add_argument(
         "--only",
@@ -36,7 +44,7 @@ def main() -> int:
         django.setup()
         from bench import program
 
-        return program.perform(set_up, parts=given.only, quick=given.quick, also=given.json)
+        return program.perform(set_up, parts=given.only, size=given.size, also=given.json)
     except KeyboardInterrupt:
         return 130
     finally:

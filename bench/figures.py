@@ -1,12 +1,21 @@
-"""What a measurement says, how it is kept, and what the run before said."""
+"""What a measurement says: figures, and what they were measured with."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
+
+#: The sections of the table, in their order.
+SECTIONS = (
+    "the database alone",
+    "volunteers' computers",
+    "work comes in",
+    "the daemons, pass by pass",
+    "claims",
+    "the whole pipeline",
+    "an idle server",
+)
 
 
 class BenchError(Exception):
@@ -15,27 +24,32 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """How many of a unit were done in how many seconds.
+    """One line: so much of a unit.
 
-    `cpu_ms` are milliseconds of CPU per unit, by process; `key` names the line from run to run.
+    `key` names the line from run to run; `section` is an index into `SECTIONS`. A unit that ends
+    in "/s" is a rate, "ms" a time; anything else (MB, %) is not set beside the database's speed.
+    `cpu_ms` are milliseconds of CPU per unit, by process.
     """
 
     key: str
+    section: int
     what: str
     unit: str
-    count: int
-    seconds: float
+    value: float
+    count: int = 0
+    seconds: float = 0.0
     cpu_ms: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
-    def rate(self) -> float:
-        """Units per second."""
-        return self.count / self.seconds if self.seconds > 0 else 0.0
+    def is_rate(self) -> bool:
+        """Whether more is better, and a faster machine gives more."""
+        return self.unit.endswith("/s")
 
-    def as_json(self) -> dict[str, Any]:
-        """What is kept."""
-        return {**asdict(self), "rate": round(self.rate, 1)}
+    @property
+    def is_time(self) -> bool:
+        """Whether less is better, and a faster machine takes less."""
+        return self.unit == "ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,50 +60,48 @@ class Statements:
     counts: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """What one process of the server cost in the pipeline: CPU per result, peaks in MB.
+
+    `resident_mb` counts all pages, `own_mb` its share of those that others hold as well (PSS).
+    """
+
+    name: str
+    cpu_ms: float
+    resident_mb: float
+    own_mb: float
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """Everything that one run measured, and on what."""
 
     at: str
-    quick: bool
+    size: str
     machine: Mapping[str, Any]
     figures: list[Figure] = field(default_factory=list)
     statements: list[Statements] = field(default_factory=list)
-
-    def rate(self, key: str) -> float | None:
-        """The rate of a line, None if it was not measured."""
-        return next((figure.rate for figure in self.figures if figure.key == key), None)
+    processes: list[Process] = field(default_factory=list)
+    #: pgbench's rates, by workload, as often as it was asked.
+    pgbench: dict[str, list[float]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    took_seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """What is kept."""
         return {
             "at": self.at,
-            "quick": self.quick,
+            "size": self.size,
             "machine": dict(self.machine),
-            "figures": [figure.as_json() for figure in self.figures],
+            "pgbench": {
+                key: [round(rate, 1) for rate in said] for key, said in self.pgbench.items()
+            },
+            "figures": [
+                {**asdict(figure), "value": float(f"{figure.value:.6g}")} for figure in self.figures
+            ],
             "statements": [asdict(line) for line in self.statements],
+            "processes": [asdict(line) for line in self.processes],
+            "failures": list(self.failures),
+            "took_seconds": round(self.took_seconds, 1),
         }
-
-
-def keep(run: Run, folder: Path, also: Path | None = None) -> None:
-    """Write ``last.json``, add a line to ``history.jsonl``."""
-    entry = run.as_json()
-    text = json.dumps(entry, indent=2) + "\n"
-    for path in filter(None, (folder / "last.json", also)):
-        path.write_text(text, encoding="utf-8")
-    with (folder / "history.jsonl").open("a", encoding="utf-8") as history:
-        history.write(json.dumps(entry) + "\n")
-
-
-def rates_before(folder: Path, *, quick: bool) -> dict[str, float]:
-    """The newest kept rate of each line, from runs of the same length."""
-    try:
-        lines: Sequence[str] = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return {}
-    rates: dict[str, float] = {}
-    for line in lines:
-        entry = json.loads(line)
-        if entry["quick"] == quick:
-            rates |= {figure["key"]: figure["rate"] for figure in entry["figures"]}
-    return rates

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
+from django.conf import settings
 from django.utils import timezone
 
 from bench import backlog
@@ -16,6 +18,7 @@ from daemons.loop import Daemon
 from daemons.tally import Tally
 
 HOSTS = 200
+INCOMING, PASSES = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +109,14 @@ OVERDUE = Step(
 )
 
 
+#: What a step is called that is made with the ledger off.
+WITHOUT_LEDGER = "_no_ledger"
+
+
 def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
     """Submit workunits that share an input; then, for `life` to go on with, with one each."""
     for key, what, number in (
-        ("submit", "submit: inputs shared", 2 * count),
+        ("submit", "submit: inputs shared", 4 * count),
         ("submit_own_input", "submit: a new input file each", count),
     ):
         backlog.forget()
@@ -118,7 +125,7 @@ def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
         with show.bar(what, number) as advance, watch:
             backlog.submit_all(new)
             advance(number)
-        yield _figure(key, what, "workunits", number, watch)
+        yield _figure(key, what, INCOMING, "workunits", number, watch)
 
 
 def life(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
@@ -134,6 +141,34 @@ def overdue(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
     backlog.some_hosts(HOSTS)
     backlog.unsent(2 * count)
     yield drain(OVERDUE, count, stage, show)
+
+
+def without_ledger(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
+    """Time the validator once more, while no move is written to the ledger."""
+    backlog.forget()
+    backlog.some_hosts(HOSTS)
+    validator = next(step for step in LIFE if step.key == "validator")
+    with _ledger_off():
+        backlog.unsent(2 * count)
+        backlog.report_all()
+        transitioner = registry.find("transitioner")
+        while transitioner.run_pass(now=timezone.now(), limit=transitioner.batch).more:
+            pass
+        figure = drain(validator, count, stage, show)
+    yield replace(
+        figure, key=figure.key + WITHOUT_LEDGER, what="validator: the same, ledger off", notes=()
+    )
+
+
+@contextmanager
+def _ledger_off() -> Iterator[None]:
+    """In this process alone, for a while."""
+    usual = settings.PROJECT
+    settings.PROJECT = replace(usual, ledger=False)
+    try:
+        yield
+    finally:
+        settings.PROJECT = usual
 
 
 def drain(step: Step, workunits: int, stage: Stage, show: Show) -> Figure:
@@ -152,16 +187,24 @@ def drain(step: Step, workunits: int, stage: Stage, show: Show) -> Figure:
             advance(tally.seen)
     step.check(total, workunits)
     count = workunits * step.per_workunit
-    return _figure(step.key, step.what, step.unit, count, watch, step.notes)
+    return _figure(step.key, step.what, PASSES, step.unit, count, watch, step.notes)
 
 
 def _figure(
-    key: str, what: str, unit: str, count: int, watch: Stopwatch, notes: tuple[str, ...] = ()
+    key: str,
+    what: str,
+    section: int,
+    unit: str,
+    count: int,
+    watch: Stopwatch,
+    notes: tuple[str, ...] = (),
 ) -> Figure:
     return Figure(
         key=key,
+        section=section,
         what=what,
-        unit=unit,
+        unit=f"{unit}/s",
+        value=count / watch.seconds if watch.seconds else 0.0,
         count=count,
         seconds=watch.seconds,
         cpu_ms=watch.cpu_ms(count),

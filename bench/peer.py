@@ -1,4 +1,4 @@
-"""What BOINC's own server does on a machine like ours: the figures to beat.
+"""What BOINC's own server does on a machine like ours, and what we aim at.
 
 Two cores, 24 GiB, C++ and FastCGI, MariaDB with durable commits, tuned; August 2026.
 """
@@ -13,6 +13,7 @@ RATES: dict[str, float] = {
     "rpc_20": 1000,
     "rpc_no_work": 1890,
     "uploads": 12_100,
+    "uploads_fresh": 9500,
     "submit": 20_000,
     "transitioner_new": 1800,
     "transitioner_reported": 3800,
@@ -21,9 +22,39 @@ RATES: dict[str, float] = {
     "assimilator": 1290,
     "file_deleter": 920,
     "purger": 910,
+    "pipeline": 182,
+    "pipeline_results": 365,
 }
 
 #: Where the peer's work was not quite ours.
 REMARKS: dict[str, str] = {
     "assimilator": "the peer's assimilator did nothing; ours copies a file and syncs it",
+    "pipeline": "the peer's daemons tuned; 130 workunits/s with its defaults",
+}
+
+#: What a line should reach at least, in its unit.
+AIMS: dict[str, float] = {
+    "rpc_1": 1300,
+    "rpc_20": 10_000,
+    "rpc_no_work": 1900,
+    "uploads": 8000,
+    "uploads_fresh": 8000,
+    "submit": 40_000,
+    "transitioner_new": 20_000,
+    "transitioner_reported": 20_000,
+    "transitioner_assimilated": 14_000,
+    "validator": 6000,
+    "assimilator": 6000,
+    "file_deleter": 2700,
+    "purger": 4500,
+    "pipeline": 730,
+    "held_share": 80,
+}
+
+#: What a line should not exceed, in its unit.
+AIMS_AT_MOST: dict[str, float] = {
+    "claim_growth": 1.5,
+    "latency_p50": 300,
+    "latency_longest": 300,
+    "memory": 150,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from statistics import median
 
 import psycopg
 
@@ -17,7 +18,7 @@ CLIENTS = 2
 SCALE = 5
 WORKLOADS = {
     "pgbench_select": ("pgbench -S: one select by key", "--select-only"),
-    "pgbench_update": ("pgbench -N: update, select, insert, commit", "--skip-some-updates"),
+    "pgbench_update": ("pgbench -N: a small update, committed", "--skip-some-updates"),
 }
 
 
@@ -38,29 +39,40 @@ def fill() -> None:
     _pgbench("--initialize", "--quiet", f"--scale={SCALE}")
 
 
-def measure(key: str, *, seconds: int) -> Figure:
-    """Run one workload, with prepared statements as ours are."""
-    what, option = WORKLOADS[key]
+def measure(workload: str, *, seconds: int) -> float:
+    """Run one workload, with prepared statements as ours are; transactions per second."""
     said = _pgbench(
-        option, "--no-vacuum", "--protocol=prepared", f"--client={CLIENTS}", f"--time={seconds}"
+        WORKLOADS[workload][1],
+        "--no-vacuum",
+        "--protocol=prepared",
+        f"--client={CLIENTS}",
+        f"--time={seconds}",
     )
-    found = re.search(r"actually processed: (\d+)", said), re.search(r"tps = ([\d.]+)", said)
-    done, tps = found
-    if done is None or tps is None:
+    if (found := re.search(r"tps = ([\d.]+)", said)) is None:
         raise BenchError(f"pgbench said nothing of its speed: {said.strip()[-200:]}")
-    count = int(done[1])
+    return float(found[1])
+
+
+def figure(workload: str, rates: list[float]) -> Figure:
+    """The median of what a workload gave in the course of a run."""
+    least, most = min(rates), max(rates)
     return Figure(
-        key=key,
-        what=what,
-        unit="transactions",
-        count=count,
-        seconds=count / float(tps[1]),
-        notes=(f"pgbench: {CLIENTS} clients, scale {SCALE}, prepared statements",),
+        key=workload,
+        section=0,
+        what=WORKLOADS[workload][0],
+        unit="tx/s",
+        value=median(rates),
+        notes=(
+            (
+                f"{CLIENTS} clients, scale {SCALE}, prepared statements;"
+                f" {len(rates)} times in this run, {least:,.0f} to {most:,.0f}"
+            ),
+        ),
     )
 
 
 def drop() -> None:
-    """Leave nothing for autovacuum to look after."""
+    """Leave nothing behind."""
     server = {**EmbeddedPostgres(VAR).conninfo(), "dbname": "postgres"}
     with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
         connection.execute("DROP DATABASE pgbench")

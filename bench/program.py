@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,84 +15,133 @@ from django.db import connection, connections
 from django.utils import timezone
 from rich.console import Console
 
-from bench import PARTS, passes, pgbench, rpc, statements, table
-from bench.figures import BenchError, Figure, Run, keep, rates_before
+from bench import PARTS, compare, crowd, passes, pgbench, pipeline, rpc, statements, table
+from bench.figures import BenchError, Figure, Run
 from bench.show import Show
+from bench.sizes import Size
 from bench.stage import FOLDER, Stage
 from scheduler import signing
 
-LIFE, QUICK_LIFE = 5000, 1000
+#: Tables are for reading in logs as well: never narrower than this where nobody watches.
+COLUMNS = 120
 
 
-def perform(stage: Stage, *, parts: Iterable[str], quick: bool, also: Path | None) -> int:
+def perform(stage: Stage, *, parts: Iterable[str], size: Size, also: Path | None) -> int:
     """Measure the parts asked for, print the tables, keep the figures; 1 if a part failed."""
     console = Console()
-    show = Show(console)
-    call_command("migrate", verbosity=0, interactive=False)
-    signing.ensure_keys()
-    run = Run(at=timezone.now().isoformat(timespec="seconds"), quick=quick, machine=_machine())
-    failed = 0
-    # pgbench runs always: every other figure is set beside it.
-    for part in ("pgbench", *(part for part in PARTS if part in set(parts))):
+    if not console.is_terminal:
+        console = Console(width=COLUMNS)
+    return Programme(stage, size, console).perform(set(parts), also)
+
+
+class Programme:
+    """One run."""
+
+    def __init__(self, stage: Stage, size: Size, console: Console) -> None:
+        self._stage, self._size, self._console = stage, size, console
+        self._show = Show(console)
+
+    def perform(self, parts: set[str], also: Path | None) -> int:
+        """Measure, print, keep."""
+        began = time.monotonic()
+        crowd.build()
+        call_command("migrate", verbosity=0, interactive=False)
+        signing.ensure_keys()
+        at = timezone.now().isoformat(timespec="seconds")
+        self._run = Run(at=at, size=self._size.name, machine=_machine())
+        chosen = [part for part in PARTS if part in parts]
+        # pgbench runs before, between and after: every other figure is set beside it.
+        pgbench.fill()
+        self._pgbench()
+        for place, part in enumerate(chosen):
+            self._part(part)
+            if place % 2 or part == chosen[-1]:
+                self._pgbench()
+        pgbench.drop()
+        connections.close_all()
+        figures = [pgbench.figure(*said) for said in self._run.pgbench.items()]
+        self._run.figures[:0] = figures
+        self._run.took_seconds = time.monotonic() - began
+        before = compare.last(FOLDER, size=self._size.name)
+        table.show(self._run, before, self._console)
+        compare.keep(self._run, FOLDER, also)
+        return 1 if self._run.failures else 0
+
+    def _part(self, part: str) -> None:
+        measure: dict[str, Callable[[], None]] = {
+            "rpc": self._rpc,
+            "uploads": self._uploads,
+            "passes": self._passes,
+            "claims": self._claims,
+            "pipeline": self._pipeline,
+            "latency": self._latency,
+            "statements": self._statements,
+        }
         try:
-            _PERFORM[part](run, stage, show)
-        except (BenchError, django.db.Error, psycopg.Error, RuntimeError) as error:
-            failed += 1
-            show.say(f"{part} failed: {type(error).__name__}: {error}")
-    connections.close_all()
-    _print(run, console)
-    keep(run, FOLDER, also)
-    return 1 if failed else 0
+            measure[part]()
+        except (BenchError, django.db.Error, psycopg.Error, RuntimeError, OSError) as error:
+            said = f"{part}: {type(error).__name__}: {error}"
+            self._run.failures.append(said)
+            self._show.say(f"FAILED {said}")
 
+    def _take(self, figures: Iterable[Figure]) -> None:
+        for figure in figures:
+            self._run.figures.append(figure)
+            self._show.figure(figure)
 
-def _pgbench(run: Run, _stage: Stage, show: Show) -> None:
-    pgbench.fill()
-    for key in pgbench.WORKLOADS:
-        _take(run, show, [pgbench.measure(key, seconds=2 if run.quick else 5)])
-    pgbench.drop()
+    def _pgbench(self) -> None:
+        for workload in pgbench.WORKLOADS:
+            rate = pgbench.measure(workload, seconds=self._size.pgbench_seconds)
+            self._run.pgbench.setdefault(workload, []).append(rate)
 
+    def _rpc(self) -> None:
+        size, stage, show = self._size, self._stage, self._show
+        self._take(
+            rpc.all_loads(seconds=size.rpc_seconds, most=size.rpc_unsent, stage=stage, show=show)
+        )
 
-def _passes(run: Run, stage: Stage, show: Show) -> None:
-    count = QUICK_LIFE if run.quick else LIFE
-    _take(run, show, passes.submissions(count, stage, show))
-    _take(run, show, passes.life(count, stage, show))
+    def _uploads(self) -> None:
+        size, stage, show = self._size, self._stage, self._show
+        for fresh, synced in ((False, False), (True, False), (False, True)):
+            if synced <= size.synced_uploads:
+                figure = rpc.small_uploads(
+                    fresh=fresh,
+                    synced=synced,
+                    seconds=size.upload_seconds,
+                    most=size.uploads,
+                    stage=stage,
+                    show=show,
+                )
+                self._take([figure])
 
+    def _passes(self) -> None:
+        count, stage, show = self._size.backlog, self._stage, self._show
+        self._take(passes.submissions(count, stage, show))
+        self._take(passes.life(count, stage, show))
+        self._take(passes.without_ledger(count // 2, stage, show))
+        self._take(passes.overdue(count, stage, show))
 
-def _timeouts(run: Run, stage: Stage, show: Show) -> None:
-    count = QUICK_LIFE if run.quick else LIFE
-    _take(run, show, passes.overdue(count, stage, show))
+    def _claims(self) -> None:
+        pass
 
+    def _pipeline(self) -> None:
+        self._take(
+            pipeline.both(
+                self._size.pipeline,
+                held=self._size.held,
+                stage=self._stage,
+                show=self._show,
+                seen=self._run.processes.extend,
+            )
+        )
 
-def _rpc(run: Run, stage: Stage, show: Show) -> None:
-    _take(run, show, rpc.all_loads(quick=run.quick, stage=stage, show=show))
+    def _latency(self) -> None:
+        pass
 
-
-def _uploads(run: Run, stage: Stage, show: Show) -> None:
-    stage.serve()
-    seconds, most = (1.0, 20_000) if run.quick else (4.0, 60_000)
-    _take(run, show, [rpc.small_uploads(seconds=seconds, most=most, stage=stage, show=show)])
-
-
-def _statements(run: Run, _stage: Stage, show: Show) -> None:
-    show.say("counting statements")
-    run.statements += statements.of_rpcs()
-    run.statements += statements.of_passes()
-
-
-_PERFORM: dict[str, Callable[[Run, Stage, Show], None]] = {
-    "pgbench": _pgbench,
-    "passes": _passes,
-    "timeouts": _timeouts,
-    "rpc": _rpc,
-    "uploads": _uploads,
-    "statements": _statements,
-}
-
-
-def _take(run: Run, show: Show, figures: Iterable[Figure]) -> None:
-    for figure in figures:
-        run.figures.append(figure)
-        show.figure(figure)
+    def _statements(self) -> None:
+        self._show.say("counting statements")
+        self._run.statements += statements.of_rpcs()
+        self._run.statements += statements.of_passes()
 
 
 def _machine() -> dict[str, object]:
@@ -109,15 +159,3 @@ def _machine() -> dict[str, object]:
         "fsync": said["fsync"],
         "shared_buffers": said["shared_buffers"],
     }
-
-
-def _print(run: Run, console: Console) -> None:
-    # Tables are for reading in logs as well: never narrower than they are.
-    wide = console if console.is_terminal else Console(width=160)
-    wide.print()
-    wide.print(table.of_figures(run, rates_before(FOLDER, quick=run.quick)))
-    for remark in table.remarks(run):
-        wide.print(f"  {remark}", highlight=False, markup=False, soft_wrap=True)
-    if run.statements:
-        wide.print()
-        wide.print(table.of_statements(run.statements))

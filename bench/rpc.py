@@ -2,192 +2,121 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from bench import backlog, load
+from bench import backlog, crowd
+from bench.crowd import Play, Played
 from bench.figures import BenchError, Figure
-from bench.load import Connection, Load
 from bench.show import Show
 from bench.stage import Stage
-from bench.volunteer import Volunteer, volunteers
+from bench.volunteer import volunteers
 from scheduler import signing, storage
-from scheduler.wire import uploads
 
 HOSTS = 16
 UPLOADERS = 8
-SCHEDULER = b"/cgi/scheduler"
-UPLOAD = b"/upload/file_upload_handler"
-UPLOAD_BYTES = 1000
 #: Seconds at the start of each load that do not count.
 WARM_UP = 1.0
-
-_GIVEN = re.compile(rb"<result>\s*<name>([^<]+)</name>")
-_ACKED = re.compile(rb"<result_ack>\s*<name>([^<]+)</name>")
-_NO_WORK = b"Project has no tasks available"
-#: Said to a client that should ask again at once: others held what it might have had.
-_COME_AGAIN = b"too recent"
+SECTION = 1
+SCHEDULER = "/cgi/scheduler"
+_NO_WORK = "RPC: asks, and there is no work"
 
 
-@dataclass(slots=True)
-class Cruncher:
-    """A host that reports what it was given and asks for as much again; checks every reply."""
-
-    volunteer: Volunteer
-    results_per_rpc: int
-    held: list[bytes] = field(default_factory=list)
-    given: list[bytes] = field(default_factory=list)
-
-    def __call__(self, line: Connection) -> int | None:
-        """One RPC; how many results were acknowledged, None when there is no more work."""
-        body = self.volunteer.request(report=self.held, results_wanted=self.results_per_rpc)
-        reply = line.post(SCHEDULER, body)
-        acked = _ACKED.findall(reply)
-        if sorted(acked) != sorted(self.held):
-            raise BenchError(f"{len(self.held)} results reported, {len(acked)} acknowledged.")
-        self.held = _GIVEN.findall(reply)
-        self.given += self.held
-        if not self.held and _COME_AGAIN not in reply:
-            if _NO_WORK not in reply:
-                raise BenchError(f"No work and no reason: {reply[:300]!r}")
-            return None
-        return len(acked)
-
-
-@dataclass(slots=True)
-class Idler:
-    """A host that asks for work where there is none."""
-
-    volunteer: Volunteer
-
-    def __call__(self, line: Connection) -> int:
-        """One RPC."""
-        reply = line.post(SCHEDULER, self.volunteer.request(results_wanted=1))
-        if _NO_WORK not in reply:
-            raise BenchError(f"An empty project answered {reply[:300]!r}.")
-        return 1
-
-
-@dataclass(slots=True)
-class Uploader:
-    """A host that uploads one small file after the other."""
-
-    bodies: list[bytes]
-
-    def __call__(self, line: Connection) -> int | None:
-        """One upload; None when all are done."""
-        if not self.bodies:
-            return None
-        reply = line.post(UPLOAD, self.bodies.pop())
-        if b"<status>0</status>" not in reply:
-            raise BenchError(f"An upload was answered with {reply!r}.")
-        return 1
+def all_loads(
+    *, seconds: float, most: dict[int, int], stage: Stage, show: Show
+) -> Iterator[Figure]:
+    """Every load on the scheduler; `most` says how many results to keep ready, by results/RPC."""
+    stage.serve()
+    yield without_work(seconds=seconds / 2, stage=stage, show=show)
+    for results, ready in most.items():
+        yield dispatch_and_report(results, seconds=seconds, most=ready, stage=stage, show=show)
 
 
 def dispatch_and_report(
-    results_per_rpc: int, *, seconds: float, most: int, stage: Stage, show: Show
+    results: int, *, seconds: float, most: int, stage: Stage, show: Show
 ) -> Figure:
     """Hosts that report and fetch so many results in each RPC."""
     backlog.forget()
     backlog.unsent(most)
     backlog.upload_all()
-    crunchers = [Cruncher(volunteer, results_per_rpc) for volunteer in volunteers(HOSTS)]
-    what = f"RPC: {results_per_rpc} reported and sent each"
-    done = _run(what, crunchers, seconds=seconds, stage=stage, show=show)
-    given = [name for cruncher in crunchers for name in cruncher.given]
-    if len(given) != len(set(given)):
-        raise BenchError(f"{len(given) - len(set(given))} results were given to two hosts.")
-    rpcs = len(done.latencies)
-    length = len(_sample(results_per_rpc)) / 1000
-    notes = (f"{HOSTS} hosts, {rpcs} RPCs, requests of {length:.1f} kB", *done.notes())
-    return _figure(f"rpc_{results_per_rpc}", what, "results", done, notes)
+    what = f"RPC: {results} reported and sent each"
+    load = Play(hosts=volunteers(HOSTS), results=results, seconds=seconds, warm_up=WARM_UP)
+    done = _run(what, load, stage=stage, show=show)
+    size = done.sum["request_bytes"] / 1000, done.sum["reply_bytes"] / 1000
+    rpcs = max(1, done.sum["rpcs"])
+    notes = (
+        (
+            f"{HOSTS} hosts, {done.sum['given'] / rpcs:.1f} results given in an RPC,"
+            f" requests of {size[0]:.1f} kB, replies of {size[1]:.1f} kB"
+        ),
+        *done.notes("asked"),
+    )
+    return _figure(f"rpc_{results}", what, "results/s", "acknowledged", done, notes)
 
 
 def without_work(*, seconds: float, stage: Stage, show: Show) -> Figure:
     """Hosts that ask an empty project for work."""
     backlog.forget()
-    what = "RPC: asks, and there is no work"
-    idlers = [Idler(volunteer) for volunteer in volunteers(HOSTS)]
-    done = _run(what, idlers, seconds=seconds, stage=stage, show=show)
-    return _figure("rpc_no_work", what, "RPCs", done, (f"{HOSTS} hosts", *done.notes()))
+    load = Play(hosts=volunteers(HOSTS), results=1, seconds=seconds, warm_up=WARM_UP, none="counts")
+    done = _run(_NO_WORK, load, stage=stage, show=show)
+    if done.sum["given_ever"]:
+        raise BenchError(f"An empty project gave {done.sum['given_ever']} results.")
+    size = f"requests of {done.sum['request_bytes'] / 1000:.1f} kB"
+    notes = (f"{HOSTS} hosts, {size}", *done.notes("asked"))
+    return _figure("rpc_no_work", _NO_WORK, "RPCs/s", "rpcs", done, notes)
 
 
-def small_uploads(*, seconds: float, most: int, stage: Stage, show: Show) -> Figure:
-    """Hosts that upload small files over connections kept alive."""
-    bodies = [_upload(number) for number in range(most)]
-    uploaders = [Uploader(bodies[first::UPLOADERS]) for first in range(UPLOADERS)]
-    what = "small uploads, kept alive"
-    done = _run(what, uploaders, seconds=seconds, stage=stage, show=show)
-    arrived = storage.finished_uploads(_upload_name(number) for number in range(most))
-    if len(arrived) < done.count:
-        raise BenchError(f"{done.count} uploads were confirmed, {len(arrived)} are there.")
-    notes = (f"{UPLOADERS} connections, {UPLOAD_BYTES} bytes each", *done.notes())
-    return _figure("uploads", what, "uploads", done, notes)
+def small_uploads(
+    *, fresh: bool, seconds: float, most: int, stage: Stage, show: Show, synced: bool = False
+) -> Figure:
+    """Hosts that upload small files, over connections kept alive or a new one for each."""
+    stage.serve(**({"UPLOAD_FSYNC": "true"} if synced else {}))
+    key = ("uploads", "uploads_fresh")[fresh] + ("_synced" if synced else "")
+    what = ("small uploads: kept alive", "small uploads: new connections")[fresh]
+    what += ", fsync" if synced else ""
+    files = [_granted(f"{key}_{number}_0_r{number}_0") for number in range(most)]
+    load = Play(
+        players=UPLOADERS, files=files, fresh=fresh, seconds=seconds, warm_up=WARM_UP, uploads=True
+    )
+    done = _run(what, load, stage=stage, show=show)
+    arrived = storage.finished_uploads(name for name, _ in files[: done.sum["uploads_ever"]])
+    if len(arrived) != done.sum["uploads_ever"]:
+        raise BenchError(f"{done.sum['uploads_ever']} uploads confirmed, {len(arrived)} are there.")
+    notes = (
+        f"{UPLOADERS} connections, {crowd.OUTPUT_BYTES} bytes each",
+        *done.notes("uploaded"),
+    )
+    storage.delete_uploads(arrived)
+    return _figure(key, what, "uploads/s", "uploads", done, notes)
 
 
-def all_loads(*, quick: bool, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Every load on the scheduler."""
-    stage.serve()
-    seconds = 2.0 if quick else 8.0
-    yield without_work(seconds=seconds / 2, stage=stage, show=show)
-    for results_per_rpc, most in ((1, 2000), (20, 6000)):
-        yield dispatch_and_report(
-            results_per_rpc,
-            seconds=seconds,
-            most=most if quick else 8 * most,
-            stage=stage,
-            show=show,
-        )
+def _granted(name: str) -> tuple[str, str]:
+    return name, signing.upload_grant(name, backlog.MAX_NBYTES)
 
 
-def _run(
-    what: str,
-    players: list[Cruncher] | list[Idler] | list[Uploader],
-    *,
-    seconds: float,
-    stage: Stage,
-    show: Show,
-) -> Load:
-    each: list[Callable[[Connection], int | None]] = list(players)
-    with show.bar(what, seconds) as advance:
-        return load.run(
-            each, stage=stage, seconds=seconds, warm_up=WARM_UP, tick=lambda: advance(0.1)
-        )
+def _run(what: str, load: Play, *, stage: Stage, show: Show) -> Played:
+    with show.bar(what, load.seconds) as advance:
+        past = 0.0
+
+        def tick(event: crowd.Event) -> None:
+            nonlocal past
+            if event["event"] == "at":
+                advance(event["seconds"] - past)
+                past = event["seconds"]
+
+        return crowd.play(load, stage, tick)
 
 
-def _figure(key: str, what: str, unit: str, done: Load, notes: tuple[str, ...]) -> Figure:
+def _figure(
+    key: str, what: str, unit: str, counted: str, done: Played, notes: tuple[str, ...]
+) -> Figure:
     return Figure(
         key=key,
+        section=SECTION,
         what=what,
         unit=unit,
-        count=done.count,
-        seconds=done.watch.seconds,
-        cpu_ms=done.watch.cpu_ms(done.count),
+        value=done.rate(counted),
+        count=done.sum[counted],
+        seconds=done.seconds,
+        cpu_ms=done.watch.cpu_ms(done.sum[counted]),
         notes=notes,
     )
-
-
-def _sample(results_per_rpc: int) -> bytes:
-    names = [b"bench_0123abcd_1234_0"] * results_per_rpc
-    return Volunteer("0" * 32, 1).request(report=names, results_wanted=1)
-
-
-def _upload_name(number: int) -> str:
-    return f"bench_upload_{number}_0_r{number}_0"
-
-
-def _upload(number: int) -> bytes:
-    data = f"{number:08} ".encode() * (UPLOAD_BYTES // 9 + 1)
-    data = data[:UPLOAD_BYTES]
-    name = _upload_name(number)
-    request = uploads.UploadRequest(
-        name=name,
-        max_nbytes=backlog.MAX_NBYTES,
-        grant=signing.upload_grant(name, backlog.MAX_NBYTES),
-        nbytes=len(data),
-        md5=hashlib.md5(data, usedforsecurity=False).hexdigest(),
-        client_version=(7, 20, 5),
-    )
-    return uploads.encode_request(request, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ class Show:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._began = time.monotonic()
 
     @contextmanager
     def bar(self, what: str, total: float) -> Iterator[Callable[[float], None]]:
@@ -36,8 +38,25 @@ class Show:
 
     def figure(self, figure: Figure) -> None:
         """Say one figure as soon as it is known."""
-        self.console.print(f"{figure.what}: {figure.rate:,.0f} {figure.unit}/s", highlight=False)
+        self.console.print(
+            f"[dim]{self._clock()}[/] {figure.what}: [bold]{number(figure.value)}[/] {figure.unit}",
+            highlight=False,
+        )
 
     def say(self, sentence: str) -> None:
         """Say something else."""
         self.console.print(sentence, highlight=False, markup=False)
+
+    def _clock(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
+        return f"{minutes}:{seconds:02}"
+
+
+def number(value: float | None) -> str:
+    """A number as people read it: three digits or more, none that means nothing."""
+    if value is None:
+        return ""
+    for least, form in ((100, ",.0f"), (10, ".1f"), (0.1, ".2f")):
+        if abs(value) >= least:
+            return f"{value:{form}}"
+    return f"{value:.2g}"

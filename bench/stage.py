@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
-
-import psutil
+from typing import IO, Any, Self
 
 from bench.figures import BenchError
+from bench.processes import family_seconds
 from project.children import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers, free_port
@@ -22,7 +20,6 @@ from project.ports import answers, free_port
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "var" / "bench"
 VAR = FOLDER / "project"
-WORKERS, THREADS = 2, 8
 READY_WITHIN = 60.0
 
 
@@ -32,38 +29,58 @@ class Stage:
 
     port: int
     children: Children = field(default_factory=Children)
+    _serving: Mapping[str, str] = field(default_factory=dict)
 
-    def serve(self) -> None:
-        """Start the web server alone, as ``manage.py serve`` does; return when it answers."""
+    def serve(self, **environment: str) -> None:
+        """Have the web server run, as ``manage.py serve`` starts it; return when it answers.
+
+        Started anew if it runs with another environment.
+        """
+        from project.management.commands import serve
+
         if "server" in self.children.started:
-            return
-        words = ["--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port)]
-        words += ["--workers", str(WORKERS), "--blocking-threads", str(THREADS)]
-        words += ["--log-level", "error", "--no-ws", "project.wsgi:application"]
-        with (FOLDER / "server.log").open("wb") as log:
-            self.children.start(
-                "server",
-                [sys.executable, "-m", "granian", *words],
-                environment={"DATABASE_POOL": str(THREADS)},
-                output=log,
-            )
+            if self._serving == environment:
+                return
+            self.children.stop("server")
+        with self._log("server") as log:
+            serve.start_server(self.children, self._options(), environment, log)
+        self._serving = environment
         answered = wait_until(lambda: self._answers() or self._ended(), within=READY_WITHIN)
         if not answered or self._ended():
             raise BenchError(f"The web server did not start. Hint: see {FOLDER / 'server.log'}.")
 
+    def start_daemons(self, **environment: str) -> None:
+        """Have all daemons run, as ``manage.py serve`` starts them."""
+        from project.management.commands import serve
+
+        with self._log("daemons") as log:
+            serve.start_daemons(self.children, self._options(), environment, log)
+
+    def stop_daemons(self) -> None:
+        """Stop them after their passes."""
+        if "daemons" in self.children.started:
+            self.children.stop("daemons", within=READY_WITHIN)
+
     def cpu_seconds(self) -> dict[str, float]:
         """CPU time that each part has used up to now, by its name."""
         used = {"bench": time.process_time()}
-        if server := self.children.started.get("server"):
-            used["server"] = _family_seconds(server.pid)
+        for name, process in self.children.started.items():
+            used[name] = family_seconds(process.pid)
         if postmaster := EmbeddedPostgres(VAR).postmaster():
-            used["postgres"] = _family_seconds(postmaster.pid)
+            used["postgres"] = family_seconds(postmaster.pid)
         return used
 
     def close(self) -> None:
-        """Stop the web server and the database."""
+        """Stop everything, the database at last."""
         self.children.stop_all()
         EmbeddedPostgres(VAR).stop()
+
+    def _options(self) -> dict[str, Any]:
+        workers = max(2, os.cpu_count() or 1)
+        return {"address": "127.0.0.1", "port": self.port, "workers": workers, "pause": None}
+
+    def _log(self, name: str) -> IO[bytes]:
+        return (FOLDER / f"{name}.log").open("ab")
 
     def _answers(self) -> bool:
         question = f"http://127.0.0.1:{self.port}/get_project_config.php"
@@ -83,15 +100,23 @@ class Stopwatch:
     _began: float = 0.0
     _cpu_began: Mapping[str, float] = field(default_factory=dict)
 
-    def __enter__(self) -> Self:
+    def begin(self) -> None:
+        """Start."""
         self._cpu_began = self.stage.cpu_seconds()
         self._began = time.perf_counter()
+
+    def end(self) -> None:
+        """Stop."""
+        self.seconds = time.perf_counter() - self._began
+        now = self.stage.cpu_seconds()
+        self.cpu = {name: now.get(name, 0.0) - began for name, began in self._cpu_began.items()}
+
+    def __enter__(self) -> Self:
+        self.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.seconds = time.perf_counter() - self._began
-        now = self.stage.cpu_seconds()
-        self.cpu = {name: now[name] - began for name, began in self._cpu_began.items()}
+        self.end()
 
     def cpu_ms(self, count: int) -> dict[str, float]:
         """Milliseconds of CPU per unit, by part; parts that did nothing are left out."""
@@ -106,6 +131,8 @@ def set_up() -> Stage:
     EmbeddedPostgres(VAR).stop()
     with suppress(FileNotFoundError):
         shutil.rmtree(VAR)
+    for log in FOLDER.glob("*.log"):
+        log.unlink()
     port = free_port()
     os.environ.pop("DATABASE_URL", None)
     os.environ.pop("DATABASE_POOL", None)
@@ -124,15 +151,3 @@ def set_up() -> Stage:
         }
     )
     return Stage(port)
-
-
-def _family_seconds(pid: int) -> float:
-    """CPU seconds of a process and all its descendants, those that have ended included."""
-    seconds = 0.0
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for member in (process, *process.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                used = member.cpu_times()
-                seconds += used.user + used.system + used.children_user + used.children_system
-    return seconds

@@ -66,7 +66,7 @@ def _ask(
     volunteer: Volunteer, report: list[bytes], wanted: int, *, expected: int
 ) -> tuple[int, list[bytes]]:
     request = RequestFactory().post(
-        SCHEDULER.decode(),
+        SCHEDULER,
         data=volunteer.request(report=report, results_wanted=wanted),
         content_type="application/x-www-form-urlencoded",
     )

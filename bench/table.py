@@ -1,76 +1,178 @@
-"""The tables: figures beside the peer's and pgbench's, and statements."""
+"""The tables: figures beside the peer's and the aims, processes, statements."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from rich import box
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from bench import peer
-from bench.figures import Run, Statements
+from bench import compare, peer
+from bench.figures import SECTIONS, Figure, Run
+from bench.show import number
+
+#: From here on a line is as good as its aim; a little below is within the noise.
+_NEARLY = 0.9
+#: Less of a change than this is noise.
+_NOISE = 0.1
 
 
-def of_figures(run: Run, before: Mapping[str, float]) -> Table:
-    """One line per figure."""
-    table = Table(box=None, pad_edge=False, caption_justify="left")
-    table.title = f"{run.at}{', quick' if run.quick else ''}"
-    table.add_column("what", no_wrap=True)
-    for heading in ("per s", "unit", "BOINC", "× BOINC", "× -S", "× -N", "last", "CPU-ms each"):
-        table.add_column(heading, justify="left" if heading == "unit" else "right", no_wrap=True)
-    select, update = run.rate("pgbench_select"), run.rate("pgbench_update")
-    for figure in run.figures:
-        theirs = peer.RATES.get(figure.key)
-        table.add_row(
-            figure.what,
-            _number(figure.rate),
-            figure.unit,
-            _number(theirs),
-            _ratio(figure.rate, theirs),
-            _ratio(figure.rate, select),
-            _ratio(figure.rate, update),
-            _change(figure.rate, before.get(figure.key)),
-            " ".join(f"{name} {used:.2f}" for name, used in figure.cpu_ms.items()),
-        )
+def show(run: Run, before: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """Print everything that a run found; `before` has, by line, the last run that measured it."""
+    console.print()
+    console.print(of_figures(run, before))
+    for line in remarks(run):
+        console.print(line)
+    if run.processes:
+        console.print()
+        console.print(of_processes(run))
+    if run.statements:
+        console.print()
+        console.print(of_statements(run))
+    for failure in run.failures:
+        console.print(Text(f"FAILED {failure}", style="bold red"))
+
+
+def of_figures(run: Run, before: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One line per figure, in sections."""
+    minutes, seconds = divmod(round(run.took_seconds), 60)
+    name = "" if run.size == "usual" else f", {run.size}"
+    table = Table(
+        title=f"Manyhands, {run.at[:16].replace('T', ' ')}{name}, {minutes} min {seconds} s",
+        title_style="bold",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        header_style="dim",
+    )
+    table.add_column("", no_wrap=True)
+    for heading in ("", "", "aim", "", "BOINC", "×", "× -S", "× -N", "last"):
+        left = heading == "" and len(table.columns) in {2, 4}
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    for place, section in enumerate(SECTIONS):
+        lines = [figure for figure in run.figures if figure.section == place]
+        if lines:
+            table.add_row(Text(section, style="bold cyan"))
+        for figure in lines:
+            table.add_row(*_cells(figure, run, before.get(figure.key)))
+        if lines:
+            table.add_row()
     return table
 
 
-def remarks(run: Run) -> list[str]:
+def _cells(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> list[Text]:
+    theirs, aim = peer.RATES.get(figure.key), compare.aim(figure)
+    cells = [Text(f"  {figure.what}"), Text(number(figure.value), style="bold")]
+    cells.append(Text(figure.unit, style="dim"))
+    if aim is None:
+        cells += [Text(), Text()]
+    else:
+        sign = "≤" if aim.at_most else "≥"
+        cells += [Text(f"{sign} {number(aim.value)}", style="dim"), _verdict(aim.share(figure))]
+    cells.append(Text(number(theirs), style="dim"))
+    cells.append(_times(compare.beside_peer(figure)))
+    for workload in (compare.SELECT, compare.UPDATE):
+        rate = compare.pgbench_rate(run.pgbench, workload)
+        shown = compare.ratio(figure, rate) if figure.section else None
+        cells.append(Text(_small(shown)))
+    cells.append(_change(compare.change(figure, run, before) if figure.section else None))
+    return cells
+
+
+def _verdict(share: float) -> Text:
+    if share >= 1:
+        return Text("met", style="green")
+    return Text(f"{100 * share:.0f} %", style="yellow" if share >= _NEARLY else "red")
+
+
+def _times(ratio: float | None) -> Text:
+    if ratio is None:
+        return Text()
+    return Text(f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}", style="" if ratio >= 1 else "red")
+
+
+def _small(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def _change(times: float | None) -> Text:
+    if times is None:
+        return Text()
+    style = "dim"
+    if abs(times - 1) > _NOISE:
+        style = "green" if times > 1 else "red"
+    return Text(f"{100 * (times - 1):+.0f} %", style=style)
+
+
+def remarks(run: Run) -> list[Text]:
     """What must be known to read the figures."""
     machine = ", ".join(f"{what} {value}" for what, value in run.machine.items())
     said = [
         machine,
-        f"BOINC: {peer.SOURCE}; last: change since the run before",
-        "× -S, × -N: ours to pgbench's select-only and simple-update in this run",
+        f"aim: met, or how much of it is reached; BOINC: {peer.SOURCE}; ×: ours to that",
+        "× -S, × -N: ours to pgbench's rates in this run; of a time, a client's transactions in it",
+        "last: change since the run before, of the ratio to pgbench",
     ]
     for figure in run.figures:
         notes = figure.notes
         if remark := peer.REMARKS.get(figure.key):
             notes = (*notes, remark)
+        if figure.cpu_ms:
+            used = ", ".join(f"{name} {spent:.2f}" for name, spent in figure.cpu_ms.items())
+            notes = (*notes, f"CPU-ms each: {used}")
         if notes:
             said.append(f"{figure.what}: {'; '.join(notes)}")
-    return said
+    return [Text(line, style="dim") for line in said]
 
 
-def of_statements(lines: list[Statements]) -> Table:
-    """One line per thing that talks to the database."""
-    table = Table("statements of", box=None, pad_edge=False)
-    table.add_column("by size")
-    for line in lines:
-        counts = ", ".join(f"{size}: {count}" for size, count in line.counts.items())
-        table.add_row(line.what, counts)
+def of_processes(run: Run) -> Table:
+    """What each process of the server took, in the pipeline."""
+    table = Table(
+        title="processes in the pipeline",
+        title_style="bold cyan",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        header_style="dim",
+    )
+    table.add_column("", no_wrap=True)
+    for heading in ("CPU-ms/result", "share", "resident MB", "own MB", "aim"):
+        table.add_column(heading, justify="right")
+    total = sum(process.cpu_ms for process in run.processes)
+    most = peer.AIMS_AT_MOST["memory"]
+    for process in run.processes:
+        fits = process.own_mb <= most
+        table.add_row(
+            f"  {process.name}",
+            f"{process.cpu_ms:.3f}",
+            f"{100 * process.cpu_ms / total:.0f} %",
+            number(process.resident_mb) if process.resident_mb else "",
+            number(process.own_mb) if process.own_mb else "",
+            Text("met" if fits else f"≤ {most:.0f}", style="green" if fits else "red")
+            if process.own_mb
+            else "",
+        )
+    table.add_row("  together", f"{total:.3f}", style="bold")
     return table
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
-
-
-def _ratio(ours: float, theirs: float | None) -> str:
-    if not theirs:
-        return ""
-    ratio = ours / theirs
-    return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2g}"
-
-
-def _change(rate: float, before: float | None) -> str:
-    return f"{100 * (rate / before - 1):+.0f} %" if before else ""
+def of_statements(run: Run) -> Table:
+    """One line per thing that talks to the database."""
+    table = Table(
+        title="statements, by size",
+        title_style="bold cyan",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_header=False,
+    )
+    for line in run.statements:
+        counts = ", ".join(f"{size}: {count}" for size, count in line.counts.items())
+        table.add_row(f"  {line.what}", counts)
+    return table

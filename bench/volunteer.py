@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 
 from django.utils import timezone
 
@@ -16,9 +17,20 @@ from scheduler.wire import messages, requests
 
 #: What a stock client's request is long, with a handful of projects behind it.
 REQUEST_BYTES = 7000
+#: Where a template's gaps are, as the load generator wants them: bytes that no XML contains.
+KEY, HOST, SEQUENCE, SECONDS, REPORTS = b"\1", b"\2", b"\3", b"\4", b"\5"
+NAME = b"\1"
 _STDERR = "<stderr_txt>\n" + "10:15:02 (4711): called boinc_finish(0)\n" * 8 + "</stderr_txt>\n"
 _REPORTED = re.compile(rb"<result>.*</result>\n?", re.DOTALL)
 _END = b"</scheduler_request>"
+#: How the gaps are written while the request is still one of words and numbers.
+_GAPS = {
+    b"@KEY@": KEY,
+    b"@HOST@": HOST,
+    b"<hostid>4711": b"<hostid>" + HOST,
+    b"<rpc_seqno>4711": b"<rpc_seqno>" + SEQUENCE,
+    b"<cpu_req_secs>4711": b"<cpu_req_secs>" + SECONDS,
+}
 
 
 @dataclass(slots=True)
@@ -28,33 +40,39 @@ class Volunteer:
     key: str
     host_id: int
     rpc_seqno: int = 0
-    _template: bytes = field(init=False)
-    _report: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        whole = requests.encode_request(_request(self.key, self.host_id))
-        found = _REPORTED.search(whole)
-        assert found is not None
-        self._report = found[0]
-        head = whole[: found.start()] + b"<!--reports-->" + whole[found.end() :]
-        padding = REQUEST_BYTES - len(whole)
-        log = (
-            b"<time_stats_log>\n%b</time_stats_log>\n"
-            % (b"1790000000.0 power_on\n" * 400)[:padding]
-        )
-        self._template = head.replace(_END, (log if padding > 0 else b"") + _END)
 
     def request(self, *, report: Sequence[bytes] = (), results_wanted: int = 0) -> bytes:
         """The next request: reports some results and asks for so many."""
         self.rpc_seqno += 1
-        reports = b"".join(self._report.replace(b"@NAME@", name) for name in report)
+        request, reported = templates()
         # A client gets results while it still wants seconds: half a result too few is right.
         seconds = max(0.0, results_wanted - 0.5) * RESULT_SECONDS
-        return (
-            self._template.replace(b"<!--reports-->", reports)
-            .replace(b"<rpc_seqno>4711", b"<rpc_seqno>%d" % self.rpc_seqno)
-            .replace(b"<cpu_req_secs>4711", b"<cpu_req_secs>%d" % seconds)
-        )
+        gaps = {
+            KEY: self.key.encode(),
+            HOST: b"%d" % self.host_id,
+            SEQUENCE: b"%d" % self.rpc_seqno,
+            SECONDS: b"%d" % seconds,
+            REPORTS: b"".join(reported.replace(NAME, name) for name in report),
+        }
+        for gap, text in gaps.items():
+            request = request.replace(gap, text)
+        return request
+
+
+@cache
+def templates() -> tuple[bytes, bytes]:
+    """A request with gaps, and what it says of one reported result, whose name is a gap."""
+    whole = requests.encode_request(_request())
+    found = _REPORTED.search(whole)
+    if found is None:
+        raise AssertionError("A request that reports a result has no <result>.")
+    head = whole[: found.start()] + REPORTS + whole[found.end() :]
+    for words, gap in _GAPS.items():
+        head = head.replace(words, gap)
+    padding = max(0, REQUEST_BYTES - len(whole))
+    lines = (b"1790000000.0 power_on\n" * 400)[:padding]
+    log = b"<time_stats_log>\n%b</time_stats_log>\n" % lines if padding else b""
+    return head.replace(_END, log + _END), found[0].replace(b"@NAME@", NAME)
 
 
 def volunteers(number: int) -> list[Volunteer]:
@@ -71,10 +89,10 @@ def volunteers(number: int) -> list[Volunteer]:
     return made
 
 
-def _request(key: str, host_id: int) -> messages.SchedulerRequest:
+def _request() -> messages.SchedulerRequest:
     return messages.SchedulerRequest(
-        authenticator=key,
-        hostid=host_id,
+        authenticator="@KEY@",
+        hostid=4711,
         rpc_seqno=4711,
         core_client_major_version=7,
         core_client_minor_version=20,
@@ -86,9 +104,9 @@ def _request(key: str, host_id: int) -> messages.SchedulerRequest:
             disk_max_used_pct=90, ram_max_used_busy_pct=50, ram_max_used_idle_pct=90
         ),
         host_info=messages.HostInfo(
-            domain_name=f"computer{host_id}",
+            domain_name="computer@HOST@",
             ip_addr="127.0.0.1",
-            host_cpid=f"{host_id:032x}",
+            host_cpid="0123456789abcdef0123@HOST@",
             p_ncpus=4,
             p_vendor="AuthenticAMD",
             p_model="AMD EPYC [Family 25 Model 17 Stepping 1]",
@@ -106,8 +124,9 @@ def _request(key: str, host_id: int) -> messages.SchedulerRequest:
             messages.ReportedResult(
                 name="@NAME@",
                 state=5,
-                final_cpu_time=3000,
-                final_elapsed_time=3100,
+                # As long as was estimated: what is learned of a host changes nothing.
+                final_cpu_time=RESULT_SECONDS,
+                final_elapsed_time=RESULT_SECONDS,
                 platform=PLATFORM,
                 version_num=100,
                 app_version_num=100,

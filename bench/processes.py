@@ -1,0 +1,111 @@
+"""What the server's processes use: CPU seconds, and memory at its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from bench.figures import Process
+
+_MB = 1_000_000
+
+
+def family_seconds(pid: int) -> float:
+    """CPU seconds of a process and all its descendants, those that have ended included."""
+    return sum(_seconds(member) for member in family(pid))
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """A process and all its descendants that live."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+@dataclass(slots=True)
+class Census:
+    """Looks at all processes below some roots, again and again; what it misses is short."""
+
+    roots: dict[str, int]
+    _began: dict[str, float] = field(default_factory=dict)
+    _resident: dict[str, float] = field(default_factory=dict)
+    _own: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Keep the greatest memory of each process by its name."""
+        for name, process in self._members():
+            resident, own = _memory_mb(process.pid)
+            self._resident[name] = max(self._resident.get(name, 0.0), resident)
+            self._own[name] = max(self._own.get(name, 0.0), own)
+
+    def begin(self) -> None:
+        """From now on CPU time counts."""
+        self._began = self._used()
+
+    def end(self, results: int) -> list[Process]:
+        """What each process used since `begin`, per result, the dearest first."""
+        self.look()
+        used = {name: now - self._began.get(name, 0.0) for name, now in self._used().items()}
+        return [
+            Process(
+                name=name,
+                cpu_ms=round(1000 * max(0.0, seconds) / results, 4),
+                resident_mb=round(self._resident.get(name, 0.0), 1),
+                own_mb=round(self._own.get(name, 0.0), 1),
+            )
+            for name, seconds in sorted(used.items(), key=lambda pair: -pair[1])
+        ]
+
+    def _used(self) -> dict[str, float]:
+        used: dict[str, float] = {}
+        for name, process in self._members():
+            used[name] = used.get(name, 0.0) + _seconds(process)
+        return used
+
+    def _members(self) -> Iterator[tuple[str, psutil.Process]]:
+        for root, pid in self.roots.items():
+            for process in family(pid):
+                with suppress(psutil.NoSuchProcess):
+                    yield _name(root, process), process
+
+
+def _name(root: str, process: psutil.Process) -> str:
+    """What a process is called: daemons by their name, the database's by what they are for."""
+    words = process.cmdline()
+    if root == "daemons":
+        place = next((at for at, word in enumerate(words) if word.endswith("manage.py")), -1)
+        return f"{words[place + 1]}" if 0 <= place < len(words) - 1 else root
+    if root == "postgres":
+        title = " ".join(words)
+        for part in ("checkpointer", "background writer", "walwriter", "autovacuum", "io worker"):
+            if part in title:
+                return f"postgres: {part}"
+        return "postgres: backends" if "postgres: " in title else "postgres: main"
+    return root
+
+
+def _seconds(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):
+        used = process.cpu_times()
+        return float(used.user + used.system + used.children_user + used.children_system)
+    return 0.0
+
+
+def _memory_mb(pid: int) -> tuple[float, float]:
+    """The most that a process ever had in memory, and its own share of what it has now."""
+    resident = own = 0.0
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+            name, _, value = line.partition(":")
+            if name == "VmHWM":
+                resident = int(value.split()[0]) * 1024 / _MB
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                own = int(line.split()[1]) * 1024 / _MB
+    return resident, own

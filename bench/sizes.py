@@ -1,0 +1,73 @@
+"""How much of everything is measured: a glance, the usual, or all that can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Seconds of loads, rows of backlogs."""
+
+    name: str
+    pgbench_seconds: int
+    rpc_seconds: float
+    #: Results that wait, by results in an RPC.
+    rpc_unsent: dict[int, int]
+    upload_seconds: float
+    uploads: int
+    synced_uploads: bool
+    backlog: int
+    claims_at: tuple[int, ...]
+    claims: int
+    pipeline: int
+    held: bool
+    latencies: int
+
+
+QUICK = Size(
+    name="quick",
+    pgbench_seconds=1,
+    rpc_seconds=2.0,
+    rpc_unsent={1: 4000, 20: 12_000},
+    upload_seconds=1.0,
+    uploads=20_000,
+    synced_uploads=False,
+    backlog=1000,
+    claims_at=(2000, 20_000),
+    claims=100,
+    pipeline=500,
+    held=False,
+    latencies=3,
+)
+USUAL = Size(
+    name="usual",
+    pgbench_seconds=2,
+    rpc_seconds=6.0,
+    rpc_unsent={1: 14_000, 20: 60_000},
+    upload_seconds=4.0,
+    uploads=60_000,
+    synced_uploads=False,
+    backlog=10_000,
+    claims_at=(10_000, 200_000),
+    claims=300,
+    pipeline=5000,
+    held=False,
+    latencies=10,
+)
+LARGE = Size(
+    name="large",
+    pgbench_seconds=5,
+    rpc_seconds=10.0,
+    rpc_unsent={1: 20_000, 20: 100_000},
+    upload_seconds=6.0,
+    uploads=90_000,
+    synced_uploads=True,
+    backlog=50_000,
+    claims_at=(10_000, 1_000_000, 10_000_000),
+    claims=500,
+    pipeline=20_000,
+    held=True,
+    latencies=20,
+)
+SIZES = {size.name: size for size in (QUICK, USUAL, LARGE)}
