@@ -14,8 +14,9 @@ from django.core.wsgi import get_wsgi_application
 django_app = get_wsgi_application()
 
 from project import heartbeat  # noqa: E402 - needs the settings read
-from scheduler.rpc.files import download_app, upload_app  # noqa: E402 - the same
+from scheduler.rpc.downloads import download_app  # noqa: E402 - the same
 from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
+from scheduler.rpc.uploads import upload_app  # noqa: E402 - the same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

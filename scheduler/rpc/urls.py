@@ -1,4 +1,4 @@
-"""Where clients knock; uploads and downloads are mounted beside (`rpc.files`)."""
+"""Where clients knock; uploads and downloads are mounted beside (`wsgi.py`)."""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ from scheduler.storage.uploads import (
     finished_uploads,
     has_room_for,
     open_upload,
+    put_upload,
     upload_size,
     uploads_stopped,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "open_upload",
     "publish",
     "put_notice",
+    "put_upload",
     "read_archive",
     "signs_of_life",
     "stage_bytes",

@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from scheduler.storage.disk import NotHere
 from scheduler.storage.names import beside
 
 #: The extended attribute that carries a digest: size, MD5 and SHA-256, packed. Binary, because
@@ -87,14 +88,25 @@ def read_digest(path: str, nbytes: int) -> Digest | None:
     return Digest(size, md5.hex(), sha256.hex()) if size == nbytes else None
 
 
+def attach_digest(descriptor: int, digest: Digest) -> None:
+    """Keep the digest in an open file itself; raises NotHere."""
+    try:
+        os.setxattr(descriptor, DIGEST_ATTRIBUTE, _packed(digest))
+    except OSError as error:
+        if error.errno in _NO_ATTRIBUTES:
+            raise NotHere from None
+        raise
+
+
 def keep_digest(descriptor: int, path: str, digest: Digest) -> None:
     """Keep the digest with an open file that will be called ``path``."""
-    packed = _DIGEST.pack(digest.nbytes, bytes.fromhex(digest.md5), bytes.fromhex(digest.sha256))
     try:
-        os.setxattr(descriptor, DIGEST_ATTRIBUTE, packed)
-    except OSError as error:
-        if error.errno not in _NO_ATTRIBUTES:
-            raise
+        attach_digest(descriptor, digest)
+    except NotHere:
         # A torn sidecar has another length, so it is ignored, and the file is hashed instead.
         with open(beside(path, "digest"), "wb") as file:
-            file.write(packed)
+            file.write(_packed(digest))
+
+
+def _packed(digest: Digest) -> bytes:
+    return _DIGEST.pack(digest.nbytes, bytes.fromhex(digest.md5), bytes.fromhex(digest.sha256))

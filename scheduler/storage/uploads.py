@@ -1,4 +1,4 @@
-"""Uploads: partial files that one writer at a time completes, then renames."""
+"""Uploads: put in their place whole, or added to a part by one at a time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,24 @@ from typing import BinaryIO, Final, Self
 
 from django.conf import settings
 
-from scheduler.storage.digests import Digest, Hashes, digest_of, hash_file, keep_digest
-from scheduler.storage.disk import create, sync_folder, unlink, write_all
+from scheduler.storage.digests import (
+    Digest,
+    Hashes,
+    attach_digest,
+    digest_of,
+    hash_file,
+    keep_digest,
+)
+from scheduler.storage.disk import (
+    NotHere,
+    create,
+    create_nameless,
+    link,
+    name_nameless,
+    sync_folder,
+    unlink,
+    write_all,
+)
 from scheduler.storage.names import BadFileName, beside, path_of
 from scheduler.storage.notices import notice
 
@@ -84,17 +100,62 @@ class Upload:
     def finish(self, *, md5: str | None) -> Digest:
         """Give the file its name; DigestMismatch discards it if ``md5`` is another."""
         digest = self._hashes.digest()
-        if md5 is not None and md5.lower() != digest.md5:
+        try:
+            _compare(digest, md5)
+        except DigestMismatch:
             os.unlink(self._partial)
-            message = f"MD5 of the upload is {digest.md5}, announced was {md5}."
-            raise DigestMismatch(message)
+            raise
         keep_digest(self._descriptor, self._final, digest)
         if settings.UPLOAD_FSYNC:
             os.fsync(self._descriptor)
-        os.rename(self._partial, self._final)
+        try:
+            link(self._partial, self._final)
+        except FileExistsError:  # it arrived whole meanwhile, by another request
+            os.unlink(self._partial)
+            raise UploadFinished from None
+        unlink(self._partial)
         if settings.UPLOAD_FSYNC:
             sync_folder(os.path.dirname(self._final))
         return digest
+
+
+def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
+    """Put an upload that arrived whole in its place: as `begin_upload`, in half of the time.
+
+    The file has no name before it is complete, so nothing is left of one that failed and nobody
+    must be kept out. Raises UploadFinished, DigestMismatch, BadFileName.
+    """
+    final = path_of("upload", name)
+    hashes = Hashes()
+    hashes.update(data)
+    digest = hashes.digest()
+    _compare(digest, md5)
+    try:
+        folder = os.path.dirname(final)
+        descriptor = create_nameless(folder)
+        try:
+            write_all(descriptor, data)
+            attach_digest(descriptor, digest)
+            if settings.UPLOAD_FSYNC:
+                os.fsync(descriptor)
+            name_nameless(descriptor, final)
+        finally:
+            os.close(descriptor)
+        if settings.UPLOAD_FSYNC:
+            sync_folder(folder)
+    except FileExistsError:
+        raise UploadFinished from None
+    except NotHere:
+        with begin_upload(name, 0) as upload:
+            upload.write(data)
+            return upload.finish(md5=md5)
+    return digest
+
+
+def _compare(digest: Digest, md5: str | None) -> None:
+    if md5 is not None and md5.lower() != digest.md5:
+        message = f"MD5 of the upload is {digest.md5}, announced was {md5}."
+        raise DigestMismatch(message)
 
 
 def begin_upload(name: str, offset: int) -> Upload:
@@ -129,9 +190,9 @@ def begin_upload(name: str, offset: int) -> Upload:
 def _settle(descriptor: int, partial: str, final: str) -> int | None:
     """Lock a partial file; return its length, or None if it went away before the lock.
 
-    Between our open and our lock another writer may have renamed this very file to its final
-    name, or discarded it. No path is looked at twice: the link count tells of the latter, and
-    the final name, which never changes once it exists, of the former.
+    Between our open and our lock another writer may have given this very file its final name, or
+    discarded it. The link count tells of the latter, and the final name, which never changes once
+    it exists, of the former. Whoever crashed between the two names left us the partial one.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,12 +201,11 @@ def _settle(descriptor: int, partial: str, final: str) -> int | None:
     ours = os.fstat(descriptor)
     if not ours.st_nlink:
         return None
-    try:
-        finished = os.stat(final)
-    except FileNotFoundError:
+    if not os.access(final, os.F_OK):
         return ours.st_size
-    if finished.st_ino != ours.st_ino:
-        os.unlink(partial)
+    with contextlib.suppress(FileNotFoundError):
+        if os.stat(partial).st_ino == ours.st_ino:
+            os.unlink(partial)
     raise UploadFinished
 
 
@@ -183,7 +243,7 @@ def has_room_for(nbytes: int) -> bool:
 
 def uploads_stopped() -> bool:
     """Say whether a file ``stop_upload`` is in the var folder, or maintenance stops uploads."""
-    if os.path.exists(f"{settings.VAR_DIR}/stop_upload"):
+    if os.access(f"{settings.VAR_DIR}/stop_upload", os.F_OK):
         return True
     said = notice("maintenance")
     return said is not None and bool(said.get("uploads"))

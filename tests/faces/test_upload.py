@@ -22,7 +22,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler import signing, storage
-from scheduler.rpc.files import upload_app
+from scheduler.rpc.uploads import upload_app
 from scheduler.wire import uploads
 from scheduler.wire.uploads import SizeQuery, UploadReply, UploadRequest
 

@@ -315,6 +315,79 @@ def test_what_resists_deletion_is_named_and_the_rest_is_deleted(var) -> None:
     assert not storage.upload_path("out_1").exists()
 
 
+# Uploads that arrive whole
+
+
+def not_here(number):
+    def refuse(*_args, **_kwargs):
+        raise OSError(number, "not here")
+
+    return refuse
+
+
+def no_nameless_files(monkeypatch) -> None:
+    opened = os.open
+
+    def open_named(path, flags, *rest):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.ENOTSUP, "not here")
+        return opened(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", open_named)
+
+
+@pytest.mark.parametrize("lacks", ["nothing", "nameless files", "attributes", "links"])
+def test_an_upload_that_arrives_whole_is_put_in_its_place(var, monkeypatch, lacks) -> None:
+    if lacks == "nameless files":
+        no_nameless_files(monkeypatch)
+    if lacks == "attributes":
+        monkeypatch.setattr(os, "setxattr", not_here(errno.ENOTSUP))
+        monkeypatch.setattr(os, "getxattr", not_here(errno.ENOTSUP))
+    if lacks == "links":
+        monkeypatch.setattr(os, "link", not_here(errno.EPERM))
+    digest = storage.put_upload("out_0", b"residues", md5=digest_of(b"residues").md5.upper())
+    assert digest == digest_of(b"residues")
+    assert storage.finished_uploads(["out_0"]) == {"out_0": digest}
+    with pytest.raises(storage.UploadFinished):
+        storage.put_upload("out_0", b"another", md5=None)
+    with pytest.raises(storage.DigestMismatch):
+        storage.put_upload("out_1", b"residues", md5="0" * 32)
+    names = {name.rpartition("/")[2] for name in files_under(var)}
+    assert names == {"out_0"} | ({".out_0.digest"} if lacks == "attributes" else set())
+
+
+def test_who_is_slower_than_a_whole_upload_leaves_it_alone(var) -> None:
+    with storage.begin_upload("out_0", 0) as slow:
+        slow.write(b"slow")
+        storage.put_upload("out_0", b"whole", md5=None)
+        with pytest.raises(storage.UploadFinished):
+            slow.finish(md5=None)
+    assert storage.upload_path("out_0").read_bytes() == b"whole"
+    assert files_under(var / "upload") == {f"{storage.fan_out('out_0')}/out_0"}
+
+
+def test_a_crash_between_two_names_is_made_good(var, monkeypatch) -> None:
+    with monkeypatch.context() as patch, storage.begin_upload("out_0", 0) as arriving:
+        arriving.write(b"residues")
+        patch.setattr("scheduler.storage.uploads.unlink", not_here(errno.EIO))
+        with pytest.raises(OSError, match="not here"):
+            arriving.finish(md5=None)
+    assert len(files_under(var / "upload")) == 2
+    with pytest.raises(storage.UploadFinished):
+        storage.begin_upload("out_0", 0)
+    assert files_under(var / "upload") == {f"{storage.fan_out('out_0')}/out_0"}
+
+
+def test_a_whole_upload_is_synced_when_asked_for(var, settings, monkeypatch) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    storage.put_upload("out_0", b"residues", md5=None)
+    assert synced == []
+    settings.UPLOAD_FSYNC = True
+    storage.put_upload("out_1", b"residues", md5=None)
+    assert len(synced) == 2  # the file and its folder
+
+
 def test_fsync_is_called_when_asked_for(var, settings, monkeypatch) -> None:
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
