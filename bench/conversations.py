@@ -1,0 +1,232 @@
+"""Scheduler RPCs without a database: what it would have said is made up beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from django.conf import settings
+
+from bench.backlog import APP, MAX_NBYTES, PLATFORM
+from bench.volunteer import Volunteer
+from scheduler import signing
+from scheduler.facts.handout import Given, InputFile, Version, VersionFile, Work
+from scheduler.facts.hosts import AppFacts, Candidate, HostFacts, Record, VersionFacts, Wish
+from scheduler.operations.hosts import Caller
+from scheduler.policy import limits, selection, trust
+from scheduler.policy.lost import Holdings
+from scheduler.rpc import compose, translate
+from scheduler.wire import messages, replies, requests
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+_RULES = AppFacts(
+    id=1, name=APP, one_result_per="account", retry_same_account_after=timedelta(0), daily_quota=0
+)
+_VERSION = Version(
+    facts=VersionFacts(
+        id=1, app_id=1, version_num=100, platform=PLATFORM, record=Record(consecutive_valid=20)
+    ),
+    app=_RULES,
+    api_version="",
+    cmdline="",
+    file_prefix="",
+)
+#: An RPC for one result judges the first page, one for a queue the second.
+_PAGE = {0: 48, 1: 48, 20: 192}
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One host's RPC: it reports `results` and wants as many; each step can be done again."""
+
+    STEPS: ClassVar = ("decode", "translate", "judge", "compose", "encode")
+
+    number: int
+    results: int
+    body: bytes
+    caller: Caller
+    page: list[Candidate]
+    work: Work
+    request: messages.SchedulerRequest = field(init=False)
+    host: HostFacts = field(init=False)
+    wishes: tuple[Wish, ...] = field(init=False)
+    reply: messages.SchedulerReply = field(init=False)
+    encoded: bytes = b""
+
+    def decode(self) -> None:
+        """Bytes to a message."""
+        self.request = requests.decode_request(self.body)
+
+    def translate(self) -> None:
+        """A message to facts, all that `rpc.conversation` asks of it."""
+        request = self.request
+        described = translate.description(request, "127.0.0.1")
+        translate.credentials(request)
+        translate.code_sign_key(request)
+        translate.reports(request)
+        translate.held_names(request)
+        translate.trickles(request)
+        self.host = translate.host_facts(request, self.caller, described, held={})
+        self.wishes = translate.wishes(request, self.host.taste)
+        translate.platforms(request)
+        translate.new_cpid(request, self.caller)
+
+    def judge(self) -> None:
+        """Facts and a page of candidates to what may be claimed."""
+        apps, versions = {1: _RULES}, {1: [_VERSION.facts]}
+        rooms = limits.rooms_for(
+            self.host, settings.PROJECT, apps=apps.values(), versions={1: _VERSION.facts}
+        )
+        rules = selection.Rules(
+            apps=apps,
+            versions=versions,
+            rooms=rooms.copy(),
+            today=NOON.date(),
+            daily_quota=0,
+            chance_key="bench",
+        )
+        draw = trust.draw("bench", self.host.id, 1)
+        ordered, _ = selection.order(self.page, host=self.host, rules=rules, draw=draw)
+        choice = selection.choose(ordered, host=self.host, wishes=self.wishes, rules=rules)
+        found = choice.feasible.get("", [])
+        for wish in self.wishes:
+            selection.needed(found, wish, room=rooms.total)
+
+    def compose(self) -> None:
+        """Facts to a reply."""
+        config, request = settings.PROJECT, self.request
+        mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
+        said = () if self.results else (messages.Message(text="Project has no tasks available"),)
+        fields: dict[str, Any] = (
+            compose.project_part(config)
+            | compose.caller_part(self.caller, mod_times)
+            | compose.holdings_part(Holdings())
+            | compose.work_part(self.work, config, kept=self.host.near_files)
+        )
+        self.reply = messages.SchedulerReply(
+            **fields, messages=said, result_acks=tuple(result.name for result in request.results)
+        )
+        translate.decision(self.work, said, now=NOON)
+        translate.lessons(self.work, {})
+
+    def encode(self) -> None:
+        """A reply to bytes."""
+        self.encoded = replies.encode_reply(self.reply)
+
+
+def of(number: int, results: int) -> Conversation:
+    """The conversation of host `number`, which has reported as many results as it wants."""
+    volunteer = Volunteer(f"{number:032x}", number + 1)
+    names = [f"bench_0123abcd_{number}_{place}_0".encode() for place in range(results)]
+    return Conversation(
+        number=number,
+        results=results,
+        body=volunteer.request(report=names, results_wanted=max(1, results)),
+        caller=_caller(number),
+        page=[_candidate(place) for place in range(_PAGE[results])] if results else [],
+        work=_work(number, results),
+    )
+
+
+def rehearse(conversations: Sequence[Conversation]) -> None:
+    """Play each once, in order: later steps need what earlier ones made, and caches are warm."""
+    for each in conversations:
+        for step in each.STEPS:
+            getattr(each, step)()
+
+
+def _candidate(place: int) -> Candidate:
+    return Candidate(
+        result_id=place + 1,
+        workunit_id=place + 1,
+        app_id=1,
+        priority=0,
+        rsc_fpops_est=3.6e12,
+        rsc_memory_bound=5e8,
+        rsc_disk_bound=1e9,
+        delay_bound=timedelta(days=7),
+    )
+
+
+def _caller(number: int) -> Caller:
+    return Caller(
+        account_id=number + 1,
+        email=f"loud{number}@example.org",
+        name="bench",
+        cross_project_id=f"{number:032x}",
+        account_created_at=NOON,
+        account_total_credit=1000.5,
+        account_expavg_credit=12.25,
+        project_prefs="",
+        global_prefs="",
+        global_prefs_mod_time=0.0,
+        team_id=None,
+        team_name=None,
+        is_strong=True,
+        venue="",
+        host_id=number + 1,
+        host_created_at=NOON,
+        host_total_credit=500.25,
+        host_expavg_credit=6.125,
+        max_in_progress=None,
+        last_decisions=(),
+        any_sensor=False,
+        any_broadcast=False,
+        any_for_host=False,
+        assigned=False,
+        detached=False,
+    )
+
+
+def _work(number: int, results: int) -> Work:
+    work = Work(asked=True, apps={1: _RULES}, versions={1: _VERSION})
+    first = 100 * number
+    work.given = [_given(first + place) for place in range(results)]
+    work.inputs = [
+        InputFile(
+            workunit_id=given.workunit_id,
+            name="in_5f3a9c0d7be2411f",
+            nbytes=17,
+            md5="0" * 32,
+            open_name="in",
+            copy_file=False,
+            sticky=False,
+        )
+        for given in work.given
+    ]
+    if results:
+        work.version_files = [
+            VersionFile(
+                app_version_id=1,
+                name="bench_100.sh",
+                nbytes=10,
+                md5="1" * 32,
+                open_name="",
+                main_program=True,
+                executable=True,
+                copy_file=False,
+                signature=signing.sign_digest("1" * 32),
+            )
+        ]
+    return work
+
+
+def _given(place: int) -> Given:
+    return Given(
+        result_id=place,
+        result_name=f"bench_0123abcd_{place}_0",
+        workunit_id=place,
+        workunit_name=f"bench_0123abcd_{place}",
+        app_id=1,
+        app_version_id=1,
+        flops=1e9,
+        report_deadline=NOON + timedelta(days=7),
+        command_line=f"--number {place}",
+        outputs=[{"open_name": "out", "max_nbytes": MAX_NBYTES}],
+        rsc_fpops_est=3.6e12,
+        rsc_fpops_bound=8.64e13,
+        rsc_memory_bound=5e8,
+        rsc_disk_bound=1e9,
+    )
