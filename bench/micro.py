@@ -8,19 +8,20 @@ so that other programs of the machine disturb little; each figure is the best of
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.stage import FOLDER
 
 if TYPE_CHECKING:
     from bench.conversations import Conversation
 
-ROUNDS = 7
+ROUNDS = 15
 #: Reports and results of one RPC; 0 asks and gets nothing.
 SIZES = (0, 1, 20)
 
@@ -35,21 +36,20 @@ class Line:
 
 
 def measure(conversations: Sequence[Conversation], results: int, *, rounds: int) -> list[Line]:
-    """Each step by itself, over the same conversations, each round in the same order."""
-    best: dict[str, float] = {}
+    """Each step by itself: the best of so many rounds for each conversation, and their mean."""
+    best: dict[str, list[float]] = {}
     for _ in range(rounds):
         for step in conversations[0].STEPS:
-            spent = _spent(step, conversations)
-            best[step] = min(best.get(step, spent), spent)
-    return [Line(step, results, seconds * 1e6) for step, seconds in best.items()]
+            spent = [_spent(getattr(each, step)) for each in conversations]
+            known = best.setdefault(step, spent)
+            best[step] = [min(pair) for pair in zip(known, spent, strict=True)]
+    return [Line(step, results, 1e6 * sum(each) / len(each)) for step, each in best.items()]
 
 
-def _spent(step: str, conversations: Sequence[Conversation]) -> float:
-    acts: list[Callable[[], Any]] = [getattr(each, step) for each in conversations]
+def _spent(act: Callable[[], None]) -> float:
     began = time.process_time()
-    for act in acts:
-        act()
-    return (time.process_time() - began) / len(acts)
+    act()
+    return time.process_time() - began
 
 
 def table(lines: Sequence[Line]) -> str:
@@ -80,6 +80,8 @@ def main() -> int:
     for size in SIZES:
         talks = [conversations.of(host, size) for host in range(given.hosts)]
         conversations.rehearse(talks)
+        gc.collect()
+        gc.freeze()
         lines += measure(talks, size, rounds=given.rounds)
     print(table(lines))
     return 0

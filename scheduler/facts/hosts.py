@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scheduler.facts.machines import Machine
 
@@ -163,8 +163,9 @@ class Candidate(NamedTuple):
 
     result_id: int
     workunit_id: int
-    app_id: int
     priority: int
+    # From here to `reserved`: its kind.
+    app_id: int
     rsc_fpops_est: float
     rsc_memory_bound: float
     rsc_disk_bound: float
@@ -174,15 +175,19 @@ class Candidate(NamedTuple):
     app_version_id: int | None = None
     app_version_num: int = 0
     target_nresults: int = 1
+    reserved: bool = False
+    # What only their order depends on.
     target_kind: int = 0
     size_class: int = -1
     keywords: str = ""
     is_near: bool = False
-    reserved: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+#: What of a candidate decides whether it fits: those that are equal in it are of one kind.
+KIND: Final = slice(Candidate._fields.index("app_id"), Candidate._fields.index("reserved") + 1)
+
+
+class Assignment(NamedTuple):
     """A candidate that the host may have: in which version, how fast, how long, until when.
 
     `seconds` is how long it is estimated to take; `delay` how long the host has to report it;

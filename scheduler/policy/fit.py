@@ -10,8 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
+from typing import Final, NamedTuple
 
-from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts
+from scheduler.facts.hosts import (
+    KIND,
+    AppFacts,
+    Assignment,
+    Candidate,
+    HostFacts,
+    VersionFacts,
+)
 from scheduler.policy import estimates, trust
 from scheduler.policy.limits import Rooms
 
@@ -70,6 +78,21 @@ class Rules:
     chance_key: str = ""
 
 
+class _Kind(NamedTuple):
+    """What is the same for all candidates of a kind: it is found out once for a host's device."""
+
+    app: AppFacts
+    version: VersionFacts
+    speed: float
+    seconds: float
+    delay: timedelta
+    class_misfit: Refused | None
+    reserved: Refused | None
+
+
+_NONE: Final = (None, None)
+
+
 class Judge:
     """Judges one candidate after another; what is chosen uses up disk, rooms and quotas."""
 
@@ -81,11 +104,36 @@ class Judge:
         self.why: dict[int, Refused] = {}
         self._quotas: dict[int, int | None] = {}
         self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
+        # Workunits come in batches: the next candidate of an app is mostly of the kind of the last.
+        self._kinds: dict[tuple[int, str], tuple[object, _Kind | Refused | None]] = {}
 
     def judge(
         self, candidate: Candidate, device: str, queued: float
     ) -> Assignment | Refused | None:
         """An assignment, or the first reason why not; None if it is not this device's concern."""
+        key, sort = (candidate.app_id, device), candidate[KIND]
+        last, kind = self._kinds.get(key, _NONE)
+        if sort != last:
+            kind = self._kind_of(candidate, device)
+            self._kinds[key] = (sort, kind)
+        if not isinstance(kind, _Kind):
+            return kind
+        app, version, speed, seconds, delay, class_misfit, reserved = kind
+        refusal = (
+            class_misfit
+            or self._size_misfit(candidate, app)
+            or self._late(version, seconds, delay, 0.0 if device == SENSOR else queued)
+            or reserved
+            or self._over_limit(app, version)
+        )
+        if refusal is not None:
+            return refusal
+        self._take(candidate, app, version)
+        company = self._needs_company(candidate, app, version)
+        return Assignment(candidate, version, speed, seconds, delay, company)
+
+    def _kind_of(self, candidate: Candidate, device: str) -> _Kind | Refused | None:
+        """What holds for every candidate like this one, whatever was chosen before it."""
         app = self.rules.apps[candidate.app_id]
         if app.non_cpu_intensive is not (device == SENSOR):
             return None
@@ -98,24 +146,14 @@ class Judge:
         speed = estimates.flops(version, self.host.fpops)
         seconds = candidate.rsc_fpops_est / speed
         reliable = candidate.reserved and self._is_reliable(app, version)
-        delay = _delay(candidate, app, seconds) if reliable else candidate.delay_bound
-        refusal = (
-            _class_misfit(candidate, app, self.host)
-            or self._size_misfit(candidate, app)
-            or self._late(version, seconds, delay, 0.0 if device == SENSOR else queued)
-            or (_reserved(app) if candidate.reserved and not reliable else None)
-            or self._over_limit(app, version)
-        )
-        if refusal is not None:
-            return refusal
-        self._take(candidate, app, version)
-        return Assignment(
-            candidate=candidate,
+        return _Kind(
+            app=app,
             version=version,
-            flops=speed,
+            speed=speed,
             seconds=seconds,
-            delay=delay,
-            replicate=self._needs_company(candidate, app, version),
+            delay=_delay(candidate, app, seconds) if reliable else candidate.delay_bound,
+            class_misfit=_class_misfit(candidate, app, self.host),
+            reserved=_reserved(app) if candidate.reserved and not reliable else None,
         )
 
     def _version_for(
@@ -205,16 +243,17 @@ class Judge:
         return None
 
     def _quota_left(self, app: AppFacts, version: VersionFacts) -> int | None:
-        if version.id not in self._quotas:
-            quota = self._daily_quota(app)
+        try:
+            return self._quotas[version.id]
+        except KeyError:
             gpus = sum(g.count for g in self.host.machine.gpus if g.kind == version.device)
-            self._quotas[version.id] = trust.quota_left(
+            left = self._quotas[version.id] = trust.quota_left(
                 version.record,
-                daily_quota=quota,
+                daily_quota=self._daily_quota(app),
                 devices=gpus if version.device else self.host.ncpus,
                 today=self.rules.today,
             )
-        return self._quotas[version.id]
+            return left
 
     def _daily_quota(self, app: AppFacts) -> int:
         return self.rules.daily_quota if app.daily_quota is None else app.daily_quota
@@ -246,6 +285,8 @@ class Judge:
         """Whether adaptive replication has this workunit computed by others as well."""
         if app.target_nresults <= 1 or candidate.target_nresults > 1:
             return False
+        if not trust.has_proved_itself(version.record, trusted_after=app.trusted_after):
+            return True  # whatever the lot would say: most hosts are spared the draw
         drawn = trust.draw(self.rules.chance_key, candidate.workunit_id, self.host.id)
         return not trust.is_trusted(version.record, trusted_after=app.trusted_after, draw=drawn)
 

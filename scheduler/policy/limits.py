@@ -26,6 +26,8 @@ class Rooms:
 
     def left(self, app_id: int, *, on_gpu: bool) -> int:
         """How many more results of an app the host may hold on this kind of device."""
+        if not (self.by_device or self.by_app):
+            return BOUNDLESS
         return min(
             self.by_device.get((app_id, on_gpu), BOUNDLESS), self.by_app.get(app_id, BOUNDLESS)
         )
@@ -39,6 +41,8 @@ class Rooms:
         self._count(app_id, on_gpu, 1)
 
     def _count(self, app_id: int, on_gpu: bool, change: int) -> None:  # noqa: FBT001  a key's part
+        if not (self.by_device or self.by_app):
+            return
         if (app_id, on_gpu) in self.by_device:
             self.by_device[app_id, on_gpu] += change
         if app_id in self.by_app:

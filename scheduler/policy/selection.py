@@ -7,7 +7,7 @@ take may go to another, and is refused only when none of those that ask can take
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.facts.hosts import (
@@ -68,7 +68,7 @@ def order(
     """
     apps, taste = rules.apps, host.taste
     plain = {app.id for app in apps.values() if _is_plain(app, taste)}
-    scored: dict[float, dict[int, list[Candidate]]] = {}
+    scored: dict[tuple[float, int], list[Candidate]] = {}
     disliked: list[tuple[Candidate, str]] = []
     for candidate in candidates:
         points: float = candidate.priority
@@ -82,16 +82,28 @@ def order(
             points = scoring.score(candidate, app=app, host=host, speed=speed) or 0.0
         if candidate.target_kind:
             points += _FIRST
-        scored.setdefault(points, {}).setdefault(candidate.app_id, []).append(candidate)
-    weights = {app.id: app.weight for app in apps.values()}
-    ordered: list[Candidate] = []
-    for points in sorted(scored, reverse=True):
-        lanes = scored[points]
-        if len(lanes) == 1:
-            ordered += next(iter(lanes.values()))
+        key = (points, candidate.app_id)
+        if key in scored:
+            scored[key].append(candidate)
         else:
-            ordered += interleave(lanes, weights, draw)
-    return ordered, disliked
+            scored[key] = [candidate]
+    return _in_turn(scored, {app.id: app.weight for app in apps.values()}, draw), disliked
+
+
+def _in_turn(
+    scored: Mapping[tuple[float, int], list[Candidate]], weights: Mapping[int, float], draw: float
+) -> list[Candidate]:
+    """Those of most points first; of equal points, the apps take turns by their weights."""
+    lanes: dict[float, dict[int, list[Candidate]]] = {}
+    for (points, app_id), lane in scored.items():
+        lanes.setdefault(points, {})[app_id] = lane
+    ordered: list[Candidate] = []
+    for points in sorted(lanes, reverse=True):
+        if len(lanes[points]) == 1:
+            ordered += next(iter(lanes[points].values()))
+        else:
+            ordered += interleave(lanes[points], weights, draw)
+    return ordered
 
 
 def _is_plain(app: AppFacts, taste: Taste) -> bool:
@@ -125,6 +137,8 @@ def choose(
             for spare in found[needed(found, wish, room=rules.rooms.total) :]:
                 judge.give_back(spare)
                 taken.discard(spare.candidate.workunit_id)
+    if not judge.why:
+        return choice
     assigned = {one.candidate.workunit_id for found in choice.feasible.values() for one in found}
     for candidate in candidates:
         if candidate.workunit_id not in assigned and candidate.result_id in judge.why:
@@ -137,17 +151,19 @@ def _serve(
 ) -> list[Assignment]:
     """What one device may have: as much as meets its wish, and some to spare."""
     found: list[Assignment] = []
+    device, ncpus = wish.device, judge.host.ncpus
     queued, to_spare = wish.queued_seconds, 0
     seconds, instances = wish.seconds, wish.instances
     for candidate in candidates:
         if candidate.workunit_id in taken:
             continue
-        verdict = judge.judge(candidate, wish.device, queued)
+        verdict = judge.judge(candidate, device, queued)
         if isinstance(verdict, Assignment):
             taken.add(candidate.workunit_id)
             found.append(verdict)
-            queued += verdict.seconds / judge.host.ncpus if queued else 0.0
-            if wish.device != SENSOR and seconds <= 0 and instances <= 0:
+            if queued:
+                queued += verdict.seconds / ncpus
+            if seconds <= 0 and instances <= 0 and device != SENSOR:
                 to_spare += 1
                 if to_spare >= MOST_TO_SPARE + RIVALS * (len(found) - to_spare):
                     break

@@ -24,7 +24,6 @@ and one valid result sets it on its way back.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from dataclasses import replace
 from datetime import date, timedelta
@@ -44,7 +43,7 @@ def draw(key: str, *numbers: int) -> float:
     Whoever does not know the key cannot foresee it.  HMAC-SHA256, its first 53 bits.
     """
     message = ",".join(str(number) for number in numbers).encode()
-    digest = hmac.new(key.encode(), message, hashlib.sha256).digest()
+    digest = hmac.digest(key.encode(), message, "sha256")
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53
 
 
@@ -54,7 +53,14 @@ def is_trusted(record: Record, *, trusted_after: int, draw: float) -> bool:
     Source: BOINC's adaptive replication: `consecutive_valid` is at least `trusted_after`, and a
     spot check, whose chance is one in `consecutive_valid`, was not drawn.
     """
-    return record.consecutive_valid >= max(1, trusted_after) and not is_spot_check(record, draw)
+    return has_proved_itself(record, trusted_after=trusted_after) and not is_spot_check(
+        record, draw
+    )
+
+
+def has_proved_itself(record: Record, *, trusted_after: int) -> bool:
+    """Whether enough results in a row were valid: then a lot decides, now and then against it."""
+    return record.consecutive_valid >= max(1, trusted_after)
 
 
 def is_spot_check(record: Record, draw: float) -> bool:
