@@ -69,13 +69,14 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__)
     options.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each step ({ROUNDS})")
     options.add_argument("--hosts", type=int, default=64, help="different hosts that ask (64)")
-    options.add_argument("--profile", metavar="STEP", help="a profile of this step, at K=1")
+    options.add_argument("--profile", metavar="STEP", help="a profile of this step alone")
+    options.add_argument("--results", type=int, default=1, help="of the RPC to profile (1)")
     given = options.parse_args()
     _settle_in()
     from bench import conversations
 
     if given.profile:
-        return _profile([conversations.of(host, 1) for host in range(given.hosts)], given.profile)
+        return _profile([conversations.of(host, given.results) for host in range(given.hosts)], given.profile)
     lines: list[Line] = []
     for size in SIZES:
         talks = [conversations.of(host, size) for host in range(given.hosts)]

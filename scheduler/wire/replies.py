@@ -10,6 +10,7 @@ from scheduler.wire.request_parts import USAGE
 from scheduler.wire.shapes import FLAG, INT, LONG, NAME, REAL, TEXT, Kind, Row, Shape, rows
 
 if TYPE_CHECKING:
+    from scheduler.wire.shapes import Write
     from scheduler.wire.xml import Node
 
 _RAW: Final = frozenset(
@@ -103,13 +104,10 @@ def _read_file(node: Node) -> messages.DownloadFile | messages.UploadFile | None
     return _UPLOAD.read(nodes) if is_upload else _DOWNLOAD.read(nodes)
 
 
-def _write_upload(element: str, message: messages.UploadFile, indent: str) -> str:
-    return shapes.one(_UPLOAD).write(element, message, indent)
-
-
-def _write_upload_url(_element: str, url: str, indent: str) -> str:
+def _upload_url_writer(_element: str, indent: str) -> Write:
     # Clients take a <url> as an upload URL only if it contains the mark (trap 8).
-    return NAME.write("url" if _UPLOAD_MARK in url else "upload_url", url, indent)
+    marked, other = NAME.writer("url", indent), NAME.writer("upload_url", indent)
+    return lambda url: marked(url) if _UPLOAD_MARK in url else other(url)
 
 
 def _write_command_line(element: str, value: str, indent: str) -> str:
@@ -119,7 +117,9 @@ def _write_command_line(element: str, value: str, indent: str) -> str:
     return f"{indent}<{element}>\n{xml.escape(value)}\n{indent}</{element}>\n"
 
 
-_COMMAND_LINE: Final = Kind(shapes.text(shapes.TEXT_LIMIT).read, _write_command_line)
+_COMMAND_LINE: Final = Kind(
+    shapes.text(shapes.TEXT_LIMIT).read, shapes.plainly(_write_command_line)
+)
 
 # ------------------------------------------------------------------------------------------
 # The shapes, in the order in which BOINC's own scheduler writes
@@ -156,7 +156,7 @@ _UPLOAD: Final = Shape(
         Row("max_nbytes", LONG),
         Row(
             "url",
-            Kind(NAME.read, _write_upload_url),
+            Kind(NAME.read, _upload_url_writer),
             field="urls",
             many=True,
             aliases=("upload_url",),
@@ -221,7 +221,12 @@ _REPLY: Final = Shape(
         Row("dont_use_dcf", FLAG),
         Row("master_url", TEXT),
         *rows(REAL, "request_delay next_rpc_delay"),
-        Row("message", Kind(_read_message, _write_message), field="messages", many=True),
+        Row(
+            "message",
+            Kind(_read_message, shapes.plainly(_write_message)),
+            field="messages",
+            many=True,
+        ),
         *rows(FLAG, "project_is_down ended"),
         *rows(TEXT, "project_name symstore"),
         Row("userid", LONG),
@@ -246,17 +251,22 @@ _REPLY: Final = Shape(
         ),
         *rows(_SIGNATURE, "code_sign_key code_sign_key_signature"),
         Row("message_ack", FLAG),
-        Row("trickle_down", Kind(_read_trickle, _write_trickle), field="trickles", many=True),
+        Row(
+            "trickle_down",
+            Kind(_read_trickle, shapes.plainly(_write_trickle)),
+            field="trickles",
+            many=True,
+        ),
         Row("app", shapes.one(_APP), field="apps", many=True),
         Row(
             "file_info",
-            Kind(_read_file, shapes.one(_DOWNLOAD).write),
+            Kind(_read_file, shapes.one(_DOWNLOAD).writer),
             field="files",
             many=True,
         ),
         Row("app_version", shapes.one(_APP_VERSION), field="app_versions", many=True),
         Row("workunit", shapes.one(_WORKUNIT), field="workunits", many=True),
-        Row("file_info", Kind(_read_file, _write_upload), field="uploads", many=True),
+        Row("file_info", Kind(_read_file, shapes.one(_UPLOAD).writer), field="uploads", many=True),
         Row("result", shapes.one(_RESULT), field="results", many=True),
         Row("delete_file_info", NAME, field="delete_file_infos", many=True),
         Row("no_rsc_apps", NAME, many=True),

@@ -19,6 +19,7 @@ from scheduler.wire.shapes import (
     Kind,
     Row,
     Shape,
+    plainly,
     rows,
 )
 
@@ -258,9 +259,9 @@ _RESULT: Final = Shape(
         # Both are written together with the client's version, after all other rows.
         Row(
             "stderr_out",
-            Kind(lambda node: node[1] if isinstance(node[1], str) else "", _unwritten),
+            Kind(lambda node: node[1] if isinstance(node[1], str) else "", plainly(_unwritten)),
         ),
-        Row("file_info", Kind(_FILE.read, _unwritten), field="file_infos", many=True),
+        Row("file_info", Kind(_FILE.read, plainly(_unwritten)), field="file_infos", many=True),
     ],
 )
 STICKY: Final = Shape(
@@ -296,7 +297,7 @@ IN_PROGRESS: Final = Shape(
 KEYWORDS: Final = Shape(
     messages.UserKeywords, [Row("yes", INT, many=True), Row("no", INT, many=True)]
 )
-COPROCS: Final = Kind(_read_coprocs, _write_coprocs)
-RESULT: Final = Kind(_read_result, _write_result)
-TRICKLE: Final = Kind(_read_trickle, _write_trickle)
-OPAQUE: Final = Kind(_read_opaque, _write_opaque)
+COPROCS: Final = Kind(_read_coprocs, plainly(_write_coprocs))
+RESULT: Final = Kind(_read_result, plainly(_write_result))
+TRICKLE: Final = Kind(_read_trickle, plainly(_write_trickle))
+OPAQUE: Final = Kind(_read_opaque, plainly(_write_opaque))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from scheduler.wire import xml
 
@@ -23,17 +24,29 @@ _USUAL: Final = 1e300
 
 _ABSENT: Final = object()
 
+Write: TypeAlias = "Callable[[Any], str]"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """How a value stands in an element.
 
     `read` returns None for an element that says nothing usable: it is then passed over.
-    `write(element, value, indent)` returns the whole element with its line end.
+    `writer(element, indent)` returns what makes of a value the whole element with its line end:
+    tags are put together once, and not for each value.
     """
 
     read: Callable[[Node], Any]
-    write: Callable[[str, Any, str], str]
+    writer: Callable[[str, str], Write]
+
+    def write(self, element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - any kind's
+        """Return one element."""
+        return self.writer(element, indent)(value)
+
+
+def plainly(write: Callable[[str, Any, str], str]) -> Callable[[str, str], Write]:
+    """Return the writer of a kind by which `write(element, value, indent)` does all each time."""
+    return lambda element, indent: lambda value: write(element, value, indent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +81,16 @@ class Shape(Generic[M]):
             if each.default is MISSING and each.default_factory is MISSING
         }
         self._readers: dict[str, tuple[str, Callable[[Node], Any], bool]] = {}
-        self._writers: list[tuple[str, str, Callable[[str, Any, str], str], bool, object]] = []
-        for row in rows:
+        self._rows = tuple(rows)
+        self._omitted: list[object] = []
+        for row in self._rows:
             name = row.field or row.element
             default = by_name[name].default
             for element in (row.element, *row.aliases):
                 self._readers[element] = (name, row.kind.read, row.many)
-            omitted = _ABSENT if row.always or name in self.required else default
-            self._writers.append((row.element, name, row.kind.write, row.many, omitted))
+            self._omitted.append(_ABSENT if row.always or name in self.required else default)
+        self._said = attrgetter(*(row.field or row.element for row in self._rows))
+        self._writers: dict[str, list[tuple[object, Write]]] = {}
 
     def values(self, nodes: Iterable[Node]) -> dict[str, Any]:
         """Return the fields that `nodes` say; unknown elements are passed over."""
@@ -107,14 +122,31 @@ class Shape(Generic[M]):
 
     def write(self, message: M, indent: str = "") -> str:
         """Return the elements of `message`, one below the other."""
-        parts: list[str] = []
-        for element, name, write, many, omitted in self._writers:
-            value = getattr(message, name)
-            if many:
-                parts.extend([write(element, each, indent) for each in value])
-            elif value is not omitted and value != omitted:
-                parts.append(write(element, value, indent))
-        return "".join(parts)
+        return self.writer(indent)(message)
+
+    def writer(self, indent: str) -> Write:
+        """Return what writes messages so far from the margin."""
+        if indent not in self._writers:
+            writers = [_row_writer(row, indent) for row in self._rows]
+            self._writers[indent] = list(zip(self._omitted, writers, strict=True))
+        rows, said = self._writers[indent], self._said
+
+        def write(message: M) -> str:
+            parts = [
+                write(value)
+                for value, (omitted, write) in zip(said(message), rows, strict=True)
+                if value is not omitted and value != omitted
+            ]
+            return "".join(parts)
+
+        return write
+
+
+def _row_writer(row: Row, indent: str) -> Write:
+    write = row.kind.writer(row.element, indent)
+    if not row.many:
+        return write
+    return lambda values: "".join([write(value) for value in values])
 
 
 def _text_of(node: Node) -> str:
@@ -131,10 +163,11 @@ def text(limit: int = 255) -> Kind:
             found = xml.unescape(found)
         return found if len(found) * 4 <= limit else xml.cut(found, limit)
 
-    def write(element: str, value: str, indent: str) -> str:
-        return f"{indent}<{element}>{xml.escape(xml.cut(value, limit))}</{element}>\n"
+    def writer(element: str, indent: str) -> Write:
+        begin, end = f"{indent}<{element}>", f"</{element}>\n"
+        return lambda value: f"{begin}{xml.escape(xml.cut(value, limit))}{end}"
 
-    return Kind(read, write)
+    return Kind(read, writer)
 
 
 def name(limit: int = 255) -> Kind:
@@ -143,13 +176,18 @@ def name(limit: int = 255) -> Kind:
     def read(node: Node) -> str | None:
         return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None
 
-    def write(element: str, value: str, indent: str) -> str:
-        if not value or xml.cut(value, limit) != value:
-            message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
-            raise xml.Unsayable(message)
-        return f"{indent}<{element}>{xml.escape(value)}</{element}>\n"
+    def writer(element: str, indent: str) -> Write:
+        begin, end = f"{indent}<{element}>", f"</{element}>\n"
 
-    return Kind(read, write)
+        def write(value: str) -> str:
+            if not value or xml.cut(value, limit) != value:
+                message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
+                raise xml.Unsayable(message)
+            return f"{begin}{xml.escape(value)}{end}"
+
+        return write
+
+    return Kind(read, writer)
 
 
 def whole(bound: int = xml.INT32) -> Kind:
@@ -161,15 +199,17 @@ def whole(bound: int = xml.INT32) -> Kind:
             return int(content)
         return xml.to_int(_text_of(node), bound)
 
-    return Kind(read, _write_int)
+    return Kind(read, _int_writer)
 
 
-def _write_int(element: str, value: int, indent: str) -> str:
-    return f"{indent}<{element}>{value:d}</{element}>\n"
+def _int_writer(element: str, indent: str) -> Write:
+    begin, end = f"{indent}<{element}>", f"</{element}>\n"
+    return lambda value: f"{begin}{value:d}{end}"
 
 
-def _write_real(element: str, value: float, indent: str) -> str:
-    return f"{indent}<{element}>{xml.real_text(value)}</{element}>\n"
+def _real_writer(element: str, indent: str) -> Write:
+    begin, end = f"{indent}<{element}>", f"</{element}>\n"
+    return lambda value: f"{begin}{xml.real_text(value)}{end}"
 
 
 def _read_real(node: Node) -> float:
@@ -187,17 +227,17 @@ def _read_bool(node: Node) -> bool:
     return node[1] is None or xml.to_int(_text_of(node)) != 0
 
 
-def _write_flag(element: str, value: bool, indent: str) -> str:  # noqa: FBT001 - a Kind's shape
-    return f"{indent}<{element}/>\n" if value else ""
+def _flag_writer(element: str, indent: str) -> Write:
+    return lambda value: f"{indent}<{element}/>\n" if value else ""
 
 
 INT: Final = whole()
 LONG: Final = whole(xml.INT64)
-EXIT_STATUS: Final = Kind(lambda node: xml.to_exit_status(_text_of(node)), _write_int)
-REAL: Final = Kind(_read_real, _write_real)
-FLAG: Final = Kind(_read_bool, _write_flag)
+EXIT_STATUS: Final = Kind(lambda node: xml.to_exit_status(_text_of(node)), _int_writer)
+REAL: Final = Kind(_read_real, _real_writer)
+FLAG: Final = Kind(_read_bool, _flag_writer)
 """`<x/>` when true."""
-BIT: Final = Kind(_read_bool, _write_int)
+BIT: Final = Kind(_read_bool, _int_writer)
 """`<x>1</x>` or `<x>0</x>`."""
 TEXT: Final = text()
 NAME: Final = name()
@@ -234,7 +274,7 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
         # The literal end tag must stand alone on its line: some readers go by lines.
         return f"{indent}<{element}>\n{value}\n{indent}</{element}>\n"
 
-    return Kind(read, write)
+    return Kind(read, plainly(write))
 
 
 def one(shape: Shape[Any]) -> Kind:
@@ -244,11 +284,17 @@ def one(shape: Shape[Any]) -> Kind:
         # An app version that says nothing still counts: others are found by their index.
         return shape.read(node[1] if isinstance(node[1], list) else ())
 
-    def write(element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - as above
-        inside = shape.write(value, indent + "    ")
-        return f"{indent}<{element}>\n{inside}{indent}</{element}>\n"
+    def writer(element: str, indent: str) -> Write:
+        inside = shape.writer(indent + "    ")
+        begin, end = _tags(element, indent)
+        return lambda value: f"{begin}{inside(value)}{end}"
 
-    return Kind(read, write)
+    return Kind(read, writer)
+
+
+def _tags(element: str, indent: str) -> tuple[str, str]:
+    """The tags of an element with lines inside."""
+    return f"{indent}<{element}>\n", f"{indent}</{element}>\n"
 
 
 def listed(element: str, kind: Kind) -> Kind:
@@ -260,11 +306,12 @@ def listed(element: str, kind: Kind) -> Kind:
         values = [kind.read(each) for each in node[1] if each[0] == element]
         return tuple(value for value in values if value is not None)
 
-    def write(outer: str, values: tuple[Any, ...], indent: str) -> str:
-        inside = "".join(kind.write(element, each, indent + "    ") for each in values)
-        return f"{indent}<{outer}>\n{inside}{indent}</{outer}>\n"
+    def writer(outer: str, indent: str) -> Write:
+        inside = kind.writer(element, indent + "    ")
+        begin, end = _tags(outer, indent)
+        return lambda values: f"{begin}{''.join([inside(each) for each in values])}{end}"
 
-    return Kind(read, write)
+    return Kind(read, writer)
 
 
 def wrapped(element: str, kind: Kind) -> Kind:
@@ -277,8 +324,9 @@ def wrapped(element: str, kind: Kind) -> Kind:
                     return kind.read(each)
         return None
 
-    def write(outer: str, value: Any, indent: str) -> str:  # noqa: ANN401 - as above
-        inside = kind.write(element, value, indent + "    ")
-        return f"{indent}<{outer}>\n{inside}{indent}</{outer}>\n"
+    def writer(outer: str, indent: str) -> Write:
+        inside = kind.writer(element, indent + "    ")
+        begin, end = _tags(outer, indent)
+        return lambda value: f"{begin}{inside(value)}{end}"
 
-    return Kind(read, write)
+    return Kind(read, writer)

@@ -309,6 +309,8 @@ def escape(text: str) -> str:
     >>> escape("R&D <b>")
     'R&amp;D &lt;b&gt;'
     """
+    if not _UNSAFE.search(text):
+        return text
     return _UNSAFE.sub(lambda match: _SAFE.get(match[0], "?"), text)
 
 
