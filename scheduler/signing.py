@@ -40,6 +40,7 @@ _BITS: Final = 1024
 _SIZE: Final = _BITS // 8
 _HALF: Final = _SIZE // 2
 _HEX_DIGITS: Final = frozenset("0123456789abcdefABCDEF")
+_NEW_LINE: Final = "\n"
 _GRANT_ID: Final = 4
 _GRANT: Final = _GRANT_ID + 32
 
@@ -173,9 +174,7 @@ def _new_grant_line() -> str:
 
 def hex_block(data: bytes) -> str:
     """Write bytes as BOINC does: 64 digits a line, a line with a dot at the end."""
-    digits = data.hex()
-    lines = [digits[i : i + 64] for i in range(0, len(digits), 64)]
-    return "\n".join([*lines, ".\n"])
+    return f"{data.hex(_NEW_LINE, -32)}\n.\n" if data else ".\n"
 
 
 def read_hex_block(text: str) -> bytes:
@@ -298,8 +297,13 @@ def upload_grant(name: str, max_nbytes: int) -> str:
 
     Binds the name and the size, neither host nor account (PROTOCOL trap 30). Never expires.
     """
+    return upload_granter()(name, max_nbytes)
+
+
+def upload_granter() -> Callable[[str, int], str]:
+    """Return `upload_grant` by the current key, for many files: the key is looked up once."""
     key_id, secret = next(iter(_grant_keys().items()))
-    return hex_block(key_id + _mac(secret, name, max_nbytes))
+    return lambda name, max_nbytes: hex_block(key_id + _mac(secret, name, max_nbytes))
 
 
 def check_upload_grant(name: str, max_nbytes: int, grant: str) -> Grant:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -82,6 +83,7 @@ _INTEL_NUMBERS: Final = MappingProxyType(
 )
 
 
+@lru_cache(maxsize=1024)
 def hr_class(hr_type: int, *, os_name: str, p_vendor: str, p_model: str) -> int:
     """The class of a computer by what its client says of it; `UNKNOWN` if it has none.
 

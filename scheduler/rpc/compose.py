@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from hashlib import md5
 
 from scheduler import signing, storage
@@ -19,6 +20,8 @@ from scheduler.wire import messages
 #: What BOINC clients take as this server's version; 507 and later may replace host-specific
 #: preferences, 800 and later is a current server.
 SCHEDULER_VERSION = 802
+#: So many files are kept as messages: programs and common inputs are told again and again.
+_MOST_KEPT = 1024
 _PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 
 
@@ -93,17 +96,18 @@ def work_part(
         return {}
     used = {given.app_version_id: given.flops for given in sent}
     versions = [work.versions[version_id] for version_id in used]
+    # Many workunits have the same input: it is named once.
     inputs = {
-        file.name: messages.DownloadFile(
-            name=file.name,
-            urls=(config.master_url + storage.download_url_path(file.name),),
-            nbytes=file.nbytes,
-            md5_cksum=file.md5,
+        file.name: _input(
+            file.name,
+            file.nbytes,
+            file.md5,
             sticky=file.sticky or file.name in kept,
+            master_url=config.master_url,
         )
-        for file in work.inputs
+        for file in {file.name: file for file in work.inputs}.values()
     }
-    programs = {file.name: _program(file, config) for file in work.version_files}
+    programs = {file.name: _program(file, config.master_url) for file in work.version_files}
     return {
         "apps": tuple({version.app.id: _app(version.app) for version in versions}.values()),
         "files": tuple((inputs | programs).values()),
@@ -111,15 +115,29 @@ def work_part(
             _version(version, used[version.facts.id], work.version_files) for version in versions
         ),
         "workunits": tuple(_workunits(work)),
-        "uploads": tuple(upload for given in sent for upload in _uploads(given, config)),
+        "uploads": tuple(_uploads(sent, config)),
         "results": tuple(_result(given, work.versions[given.app_version_id]) for given in sent),
     }
 
 
-def _program(file: VersionFile, config: ProjectConfig) -> messages.DownloadFile:
+@lru_cache(maxsize=_MOST_KEPT)
+def _input(
+    name: str, nbytes: int, md5: str, *, sticky: bool, master_url: str
+) -> messages.DownloadFile:
+    return messages.DownloadFile(
+        name=name,
+        urls=(master_url + storage.download_url_path(name),),
+        nbytes=nbytes,
+        md5_cksum=md5,
+        sticky=sticky,
+    )
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _program(file: VersionFile, master_url: str) -> messages.DownloadFile:
     return messages.DownloadFile(
         name=file.name,
-        urls=(config.master_url + storage.download_url_path(file.name),),
+        urls=(master_url + storage.download_url_path(file.name),),
         nbytes=file.nbytes,
         md5_cksum=file.md5,
         file_signature=file.signature,
@@ -195,17 +213,19 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
         )
 
 
-def _uploads(given: Given, config: ProjectConfig) -> Iterable[messages.UploadFile]:
-    for position, output in enumerate(given.outputs):
-        name = output_name(given.result_name, given.result_id, position)
-        max_nbytes = int(output["max_nbytes"])
-        yield messages.UploadFile(
-            name=name,
-            urls=(config.upload_url,),
-            max_nbytes=max_nbytes,
-            xml_signature=signing.upload_grant(name, max_nbytes),
-            sticky=bool(output.get("sticky")),
-        )
+def _uploads(sent: Iterable[Given], config: ProjectConfig) -> Iterable[messages.UploadFile]:
+    urls, grant = (config.upload_url,), signing.upload_granter()
+    for given in sent:
+        for position, output in enumerate(given.outputs):
+            name = output_name(given.result_name, given.result_id, position)
+            max_nbytes = int(output["max_nbytes"])
+            yield messages.UploadFile(
+                name=name,
+                urls=urls,
+                max_nbytes=max_nbytes,
+                xml_signature=grant(name, max_nbytes),
+                sticky=bool(output.get("sticky")),
+            )
 
 
 def _result(given: Given, version: Version) -> messages.ReplyResult:

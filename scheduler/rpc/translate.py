@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from scheduler import signing
@@ -106,7 +106,7 @@ def machine(
         memory_bytes=estimates.usable_memory(described, prefs),
         p_vendor=info.p_vendor,
         p_model=info.p_model,
-        p_features=frozenset(info.p_features.lower().split()),
+        p_features=_features(info.p_features),
         os_name=info.os_name,
         os_version=info.os_version,
         client_version=request.client_version,
@@ -116,6 +116,12 @@ def machine(
         wsl=info.wsl_available,
         gpus=tuple(_gpu(one) for one in request.coprocs if one.count > 0),
     )
+
+
+@lru_cache(maxsize=64)
+def _features(text: str) -> frozenset[str]:
+    """What a processor can do; there are far fewer kinds of processors than hosts."""
+    return frozenset(text.lower().split())
 
 
 def _gpu(one: messages.Coproc) -> Gpu:
@@ -298,7 +304,7 @@ def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str |
     current = signing.code_sign_key_text()
     if not request.code_sign_key:
         return current, None
-    if request.code_sign_key.split() == current.split():
+    if request.code_sign_key == current or request.code_sign_key.split() == current.split():
         return None, None
     signature = signing.rotation_signature(request.code_sign_key)
     if signature is None:
@@ -308,15 +314,17 @@ def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str |
 
 def lessons(work: Work, reported: Mapping[int, Lesson]) -> list[Lesson]:
     """What the reports taught and what was sent, by app version."""
-    sent = Counter(given.app_version_id for given in work.given)
-    records = {version_id: work.versions[version_id].facts.record for version_id in sent}
     both = dict(reported)
-    for version_id, count in sent.items():
-        quota = records[version_id].max_results_per_day
-        known = both.get(version_id) or Lesson(
-            app_version_id=version_id, quota_before=quota, quota_after=quota
+    for version_id, count in Counter([given.app_version_id for given in work.given]).items():
+        known = both.get(version_id)
+        quota = work.versions[version_id].facts.record.max_results_per_day
+        both[version_id] = Lesson(
+            app_version_id=version_id,
+            sent=count,
+            had_errors=known.had_errors if known else False,
+            quota_before=known.quota_before if known else quota,
+            quota_after=known.quota_after if known else quota,
         )
-        both[version_id] = replace(known, sent=count)
     return sorted(both.values(), key=lambda lesson: lesson.app_version_id)
 
 

@@ -8,7 +8,7 @@ of its field. In a reply `None` (or an empty tuple, or False) means: the element
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 # ------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class SchedulerRequest:
     alt_platforms: tuple[str, ...] = ()
     code_sign_key: str = ""
     """Stripped; empty if the client has none yet."""
-    preferences: Preferences = field(default_factory=Preferences)
+    preferences: Preferences = Preferences()
     working_global_preferences: str = ""
     """Raw, stripped; `preferences` holds its numbers."""
     global_preferences: str = ""
@@ -325,10 +325,10 @@ class SchedulerRequest:
     global_preferences_mod_time: float = 0.0
     global_prefs_source_email_hash: str = ""
     cross_project_id: str = ""
-    time_stats: TimeStats = field(default_factory=TimeStats)
-    net_stats: NetStats = field(default_factory=NetStats)
-    host_info: HostInfo = field(default_factory=HostInfo)
-    disk_usage: DiskUsage = field(default_factory=DiskUsage)
+    time_stats: TimeStats = TimeStats()
+    net_stats: NetStats = NetStats()
+    host_info: HostInfo = HostInfo()
+    disk_usage: DiskUsage = DiskUsage()
     coprocs: tuple[Coproc, ...] = ()
     results: tuple[ReportedResult, ...] = ()
     """As sent: a name may be there twice."""
@@ -341,7 +341,7 @@ class SchedulerRequest:
     in_progress_results: tuple[InProgressResult, ...] = ()
     client_opaque: str = ""
     client_brand: str = ""
-    user_keywords: UserKeywords = field(default_factory=UserKeywords)
+    user_keywords: UserKeywords = UserKeywords()
 
     @property
     def client_version(self) -> int:

@@ -125,6 +125,8 @@ _COMMAND_LINE: Final = Kind(
 # The shapes, in the order in which BOINC's own scheduler writes
 # ------------------------------------------------------------------------------------------
 
+#: So many texts are kept of what is told again and again: apps, programs, common inputs.
+_KEPT: Final = 1024
 _SIGNATURE: Final = shapes.raw(4095)
 _APP: Final = Shape(
     messages.ReplyApp,
@@ -257,10 +259,10 @@ _REPLY: Final = Shape(
             field="trickles",
             many=True,
         ),
-        Row("app", shapes.one(_APP), field="apps", many=True),
+        Row("app", shapes.one(_APP, kept=_KEPT), field="apps", many=True),
         Row(
             "file_info",
-            Kind(_read_file, shapes.one(_DOWNLOAD).writer),
+            Kind(_read_file, shapes.one(_DOWNLOAD, kept=_KEPT).writer),
             field="files",
             many=True,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from scheduler.wire import messages, shapes, xml
@@ -32,12 +33,20 @@ STDERR_LIMIT: Final = 64 * 1024
 """Bytes of stderr kept, from its end; clients cut at 63 KB themselves."""
 
 _SETTING: Final = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
+_USUAL_LENGTH: Final = 4096
 _PREFERENCES: Final = tuple(each.name for each in fields(messages.Preferences))
 
 
 def read_preferences(raw: str) -> messages.Preferences:
     """Return the numbers of a raw `<global_preferences>`, those of its venues left out."""
-    found = dict(_SETTING.findall(raw.partition("<venue")[0]))
+    general = raw.partition("<venue")[0]
+    return _numbers(general) if len(general) <= _USUAL_LENGTH else _numbers.__wrapped__(general)
+
+
+@lru_cache(maxsize=256)
+def _numbers(general: str) -> messages.Preferences:
+    """Most volunteers change nothing, so that the same texts come from many hosts."""
+    found = dict(_SETTING.findall(general))
     return messages.Preferences(
         **{name: xml.to_real(found[name]) for name in _PREFERENCES if name in found}
     )

@@ -277,8 +277,8 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
     return Kind(read, plainly(write))
 
 
-def one(shape: Shape[Any]) -> Kind:
-    """Return the kind of an element that holds a message."""
+def one(shape: Shape[Any], *, kept: int = 0) -> Kind:
+    """Return the kind of an element that holds a message; texts of the last `kept` are kept."""
 
     def read(node: Node) -> Any:  # noqa: ANN401 - whatever the shape makes
         # An app version that says nothing still counts: others are found by their index.
@@ -287,7 +287,11 @@ def one(shape: Shape[Any]) -> Kind:
     def writer(element: str, indent: str) -> Write:
         inside = shape.writer(indent + "    ")
         begin, end = _tags(element, indent)
-        return lambda value: f"{begin}{inside(value)}{end}"
+
+        def write(value: Any) -> str:  # noqa: ANN401 - as above
+            return f"{begin}{inside(value)}{end}"
+
+        return lru_cache(maxsize=kept)(write) if kept else write
 
     return Kind(read, writer)
 
