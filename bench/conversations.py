@@ -1,4 +1,4 @@
-"""Scheduler RPCs without a database: what it would have said is made up beforehand."""
+"""Scheduler RPCs without a database, whose answers are made up beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m bench.micro`: what each step of a scheduler RPC costs in Python, in microseconds.
+"""What each step of a scheduler RPC costs in Python: `python -m bench.micro`.
 
 No database and no web server take part: requests are decoded, translated to facts, candidates are
 judged, and what would be claimed is composed and encoded.  The clock is that of the process's CPU,
