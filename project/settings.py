@@ -164,7 +164,7 @@ REST_FRAMEWORK: dict[str, Any] = {
 AUTH_USER_MODEL = "scheduler.Account"
 AUTHENTICATION_BACKENDS = ["scheduler.operations.accounts.MasterPasswordBackend"]
 PASSWORD_HASHERS = [
-    "django.contrib.auth.hashers.ScryptPasswordHasher",
+    "project.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [

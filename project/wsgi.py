@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 from typing import TYPE_CHECKING
+
+from daemons.management.processes import die_with_parent
+
+# A worker that outlived a killed parent would go on answering beside those of the next one.  Told
+# by SIGTERM it would wait for its connections, which nobody but that parent sets an end to.
+if (parent := multiprocessing.parent_process()) is not None:
+    die_with_parent(parent.pid, by=signal.SIGKILL)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 # Threads of a web server share connections; a command needs no more than its own.

@@ -26,14 +26,17 @@ PATIENCE = 30.0
 LOOK_EVERY = 0.2
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent process ends, however it ends (Linux only)."""
-    parent = os.getppid()
+def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTERM) -> None:
+    """Ask the kernel for a signal when the parent process ends, however it ends (Linux only).
+
+    Who knows its parent's number says so: the parent may have ended before this is called.
+    """
+    parent = os.getppid() if parent is None else parent
     if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     # The parent may have died before the kernel was asked.
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), by)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,56 @@
+"""Watches how much memory the server's processes take, each by itself."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import psutil
+
+#: What issue by issue was promised: no process of ours ever takes more.
+MOST = 150_000_000
+EVERY = 0.25
+
+
+class Watch:
+    """Samples the resident memory of all processes below some, by role, until it is closed."""
+
+    def __init__(self, roots):
+        self._roots = roots
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self.peaks = {}
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def check(self):
+        """Every process stayed below `MOST` bytes."""
+        assert self.peaks, "nothing was sampled"
+        greedy = {role: peak for role, peak in self.peaks.items() if peak >= MOST}
+        assert not greedy, f"more than {MOST >> 20} MB: {greedy}"
+
+    def sentence(self):
+        """The peaks in megabytes, the greediest first."""
+        ranked = sorted(self.peaks.items(), key=lambda one: -one[1])
+        return "memory, MB: " + ", ".join(f"{role} {peak / 1e6:.0f}" for role, peak in ranked)
+
+    def _sample(self):
+        while not self._stop.wait(EVERY):
+            for role, pid in self._roots():
+                with suppress(psutil.Error):
+                    self._look(role, psutil.Process(pid))
+
+    def _look(self, role, root):
+        self._note(role, root)
+        for below in root.children(recursive=True):
+            with suppress(psutil.Error):
+                self._note(f"{role}'s child", below)
+
+    def _note(self, role, process):
+        self.peaks[role] = max(self.peaks.get(role, 0), process.memory_info().rss)

@@ -1,0 +1,33 @@
+"""Assimilators that count what they are handed, run by the daemon or its worker process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+#: The test makes it: no key is unique, so that what comes twice is counted twice.
+TABLE = "CREATE TABLE sink (key text NOT NULL)"
+
+
+def count(assimilation):
+    """Exactly once: a row in our own database, in the transaction that settles the workunit."""
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO sink (key) VALUES (%s)", [assimilation.key])
+
+
+count.transactional = True
+
+
+def append(assimilation):
+    """At least once, always with the same key: a line in a file, which knows no transactions."""
+    line = f"{assimilation.key}\n".encode()
+    descriptor = os.open(
+        Path(settings.VAR_DIR) / "sink.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    )
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,221 @@
+"""A project whose processes can be killed one by one, and are started anew as a supervisor would.
+
+The web server and each daemon are children of the test: `serve` stops everything when one of them
+ends, and `daemons` waits longer after each death, which is right for an operator and slow here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from daemons.registry import DAEMONS
+from project.children import wait_until
+from project.management.commands.serve import start_server
+from tests.long import sinks
+from tests.long.memory import Watch
+from tests.story.project import LINUX, ROOT, Project
+
+CLOCK = ROOT / "tests" / "long" / "clock"
+WORKERS = 2
+PAUSE = "0.2"
+#: How soon every process is up, and how soon all that was submitted is finished; seconds.
+UP_WITHIN = 60.0
+#: Each app and what takes its answers.
+APPS = {
+    "counted": "python:tests.long.sinks.count",
+    "copied": "copy_files",
+    "appended": "python:tests.long.sinks.append",
+}
+UNFINISHED = """
+SELECT count(*) FROM workunit WHERE assimilate_state <> 2 OR file_delete_state <> 2 OR EXISTS (
+    SELECT FROM result WHERE workunit_id = workunit.id AND (server_state <> 5 OR file_delete_state <> 2)
+)"""
+
+
+class Stand(Project):
+    """A project of several processes; `rate` is how much faster than ours its clock runs."""
+
+    def __init__(self, folder: Path, *, rate: float = 1.0, **settings: str) -> None:
+        self.clock_file = folder / "clock"
+        super().__init__(
+            folder,
+            **{
+                "PYTHONPATH": os.pathsep.join(map(str, (CLOCK, ROOT, ROOT / "client"))),
+                "CLOCK_FILE": str(self.clock_file),
+                "REQUEST_DELAY": "0",
+                "DAILY_QUOTA": "0",
+                "OUTAGE_AFTER": "86400",
+                "PURGE_AFTER": str(365 * 86400),
+                "LOG_FORMAT": "json",
+                **settings,
+            },
+        )
+        self._rate, self._began, self._shown = rate, time.time(), time.time()
+        self._set_clock()
+        self.started_at: dict[str, float] = {}
+        self.names: list[str] = []
+
+    # Its clock
+
+    def now(self):
+        """What the project's clock shows, in seconds since 1970."""
+        return self._shown + self._rate * (time.time() - self._began)
+
+    def step_clock(self, seconds):
+        """Set the clock forward, or back, in all processes at once."""
+        self._shown, self._began = self.now() + seconds, time.time()
+        self._set_clock()
+
+    def _set_clock(self):
+        draft = self.clock_file.with_suffix(".new")
+        draft.write_text(f"{self._began!r} {self._shown!r} {self._rate!r}\n")
+        draft.replace(self.clock_file)
+
+    # Its processes
+
+    def set_up(self):
+        """A database with all apps published, and what the sinks need; nothing runs yet."""
+        self.manage("migrate")
+        for app, assimilator in APPS.items():
+            source = ROOT / "demo" / "mersenne.py"
+            self.manage("publish_app", app, "1.00", LINUX, source, "--create-app")
+            self.sql(
+                "UPDATE app SET retry_same_account_after = '0', assimilator = %s,"
+                " science_time_limit = '20 s' WHERE name = %s",
+                assimilator,
+                app,
+            )
+        self.sql(sinks.TABLE)
+
+    def run(self):
+        """Start every process; returns when all are up."""
+        self.start_role("server")
+        for daemon in DAEMONS:
+            self.start_role(daemon.name)
+        self.wait(
+            lambda: all(map(self.is_up, self.started_at)), within=UP_WITHIN, what="all are up"
+        )
+        self.wait(self._answers, within=UP_WITHIN, what="the web server answers")
+
+    def start_role(self, role):
+        """Start one process as `serve` and `daemons` do, and remember when."""
+        self.started_at[role] = time.time()
+        with (self.folder / "serve.log").open("ab") as output:
+            if role == "server":
+                options = {"address": "127.0.0.1", "port": self.port, "workers": WORKERS}
+                start_server(self.children, options, self.environment, output)
+            else:
+                words = [sys.executable, ROOT / "manage.py", role, "--pause", PAUSE]
+                self.children.start(role, words, environment=self.environment, output=output)
+
+    def revive(self):
+        """Start again whatever has ended: what a supervisor does all the time."""
+        for role in self.started_at:
+            if role not in self.children.started:
+                self.start_role(role)
+            elif (code := self.children.started[role].poll()) is not None:
+                # granian ends if one of its workers ends twice in 3.5 s, as a crash loop would.
+                excuse = role == "server" and "crash loop" in self.log()
+                assert excuse, f"{role} ended by itself, exit status {code}\n{self.log()}"
+                self.start_role(role)
+
+    def is_up(self, role):
+        """Whether a process has come as far as its work since it was started."""
+        if role not in self.children.started:
+            return False
+        if role == "server":
+            return len(self.web_workers()) >= WORKERS
+        with suppress(OSError):
+            alive = self.folder / "var" / "run" / f"{role}.alive"
+            return alive.stat().st_mtime >= self.started_at[role]
+        return False
+
+    def web_workers(self):
+        """The processes of the web server that answer requests; the oldest first."""
+        return [
+            process
+            for process in children_of(self.children.started["server"].pid)
+            if _is_worker(process)
+        ]
+
+    def pids(self):
+        """Role and process id of each process that runs now."""
+        return [(role, process.pid) for role, process in list(self.children.started.items())]
+
+    def started_processes(self):
+        """Every process that works for this project, by what stands in its environment."""
+        ours = str(self.folder / "var")
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("VAR_DIR") == ours and process.pid != os.getpid():
+                    yield process
+
+    def watch_memory(self):
+        """Watch the memory of all its processes."""
+        return Watch(self.pids)
+
+    def close(self):
+        """Stop whatever still runs, what was left alone by its parent included."""
+        for process in self.started_processes():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        super().close()
+
+    def end(self):
+        """Stop all processes in order; every one must do so willingly."""
+        for role in list(self.children.started):
+            code = self.children.stop(role, within=60)
+            assert code == 0, f"{role} ended with {code}\n{self.log()}"
+
+    # Its work
+
+    def submit_all(self, numbers, *, quorum=2):
+        """Submit so many workunits to each app; remembers their names."""
+        folder = self.folder / "inputs"
+        folder.mkdir(exist_ok=True)
+        for app, number in numbers.items():
+            paths = [folder / f"{app}_{len(self.names) + index}" for index in range(number)]
+            for path in paths:
+                path.write_text(f"{path.name}\n" * 50)
+            words = ["--outputs", "out:100000", "--quorum", quorum, "--fpops", 1e10]
+            self.manage("submit_work", app, *paths, *words, "--deadline", "60d")
+        self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
+
+    def unfinished(self):
+        """How many workunits are not yet done with, down to the deletion of their files."""
+        return self.count(UNFINISHED)
+
+    def events(self):
+        """Every line of the log that is an event, as text."""
+        return (self.folder / "serve.log").read_text(errors="replace").splitlines()
+
+
+def children_of(pid):
+    """The living children of a process, the oldest first; none if it is gone."""
+    with suppress(psutil.Error):
+        return sorted(psutil.Process(pid).children(), key=lambda child: child.create_time())
+    return []
+
+
+def _is_worker(process):
+    # The parent's other child, if any, minds the resources that its children share.
+    with suppress(psutil.Error):
+        return "resource_tracker" not in " ".join(process.cmdline())
+    return False
+
+
+def gone(process, *, within=10.0):
+    """Wait until a process that was killed is no more, buried or not."""
+
+    def is_gone():
+        with suppress(psutil.Error):
+            return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        return True
+
+    return wait_until(is_gone, within=within, look_again=0.01)

@@ -1,0 +1,185 @@
+"""Kill -9 of every process of the server, at random, under load: nothing is lost, nothing twice.
+
+The clock of the project runs faster than ours, so that the lease of a killed daemon ends within
+the test, sometimes while a slow holder still works.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from daemons.registry import DAEMONS
+from project.children import wait_until
+from tests.long.stand import Stand, children_of, gone
+from tests.long.truth import check_the_end
+from tests.long.volunteers import Swarm
+
+#: How often each kind is chosen, of all kinds.
+CHANCES = {"daemon": 10, "web worker": 4, "web parent": 2, "backend": 2, "postmaster": 2}
+#: Seconds from one kill to the next.
+EVERY = (0.2, 1.2)
+#: All is finished so soon after the last kill; seconds.
+FINISHED_WITHIN = 180.0
+
+
+@pytest.mark.long
+def test_two_hundred_kills_lose_nothing(tmp_path, proof):
+    kills = proof.how_many("kills", 220)
+    storm(
+        tmp_path,
+        proof,
+        kills=kills,
+        rate=60.0,
+        workunits={"counted": 160, "copied": 160, "appended": 40},
+    )
+
+
+@pytest.mark.story
+def test_a_dozen_kills_lose_nothing(tmp_path, proof):
+    storm(
+        tmp_path,
+        proof,
+        kills=12,
+        rate=600.0,
+        workunits={"counted": 12, "copied": 12, "appended": 2},
+    )
+
+
+def storm(folder, proof, *, kills, rate, workunits):
+    """Kill until enough is killed, while volunteers work through all that is submitted."""
+    seed = proof.seed()
+    stand = Stand(folder / "project", rate=rate)
+    try:
+        stand.set_up()
+        stand.submit_all(workunits)
+        stand.run()
+        reaper = Reaper(stand, random.Random(seed))
+        with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=seed) as swarm:
+            began = time.monotonic()
+            reaper.reap(kills, swarm, 2 * sum(workunits.values()))
+            took = time.monotonic() - began
+            calm(stand, swarm)
+            finished = time.monotonic() - began - took
+        stand.end()
+        repeats = check_the_end(stand)
+        memory.check()
+        proof.count(kills=sum(reaper.killed.values()), violations=0)
+        proof.note(
+            f"killed: {listed(reaper.killed)}; in {took:.0f} s, finished {finished:.0f} s later"
+        )
+        proof.note(
+            f"{swarm.reported} results reported; told again at the sink without transactions: {repeats}"
+        )
+        proof.note(f"volunteers tried again after: {listed(swarm.troubles)}")
+        proof.note(memory.sentence())
+    finally:
+        stand.close()
+
+
+def calm(stand, swarm):
+    """Let everything come to its end."""
+    swarm.quota = 1e9
+
+    def is_finished():
+        swarm.check()
+        stand.revive()
+        with suppress(Exception):  # the database may still recover
+            return stand.unfinished() == 0
+        return False
+
+    if not wait_until(is_finished, within=FINISHED_WITHIN, look_again=0.2):
+        rows = stand.sql(
+            "SELECT * FROM workunit WHERE assimilate_state <> 2 OR file_delete_state <> 2 LIMIT 3"
+        )
+        pytest.fail(
+            f"{stand.unfinished()} workunits unfinished, such as {rows}, at {stand.now()}\n{stand.log()}"
+        )
+
+
+def listed(counts):
+    return ", ".join(f"{number} {what}" for what, number in counts.most_common()) or "nothing"
+
+
+class Reaper:
+    """Chooses victims and kills them; counts by kind."""
+
+    def __init__(self, stand, rng):
+        self.stand, self.rng = stand, rng
+        self.killed = Counter()
+
+    def reap(self, kills, swarm, results):
+        """Kill so many; volunteers may report in the measure in which it is done."""
+        while (done := sum(self.killed.values())) < kills:
+            swarm.quota = results * (done + 1) / (kills + 1)
+            pause_until = time.monotonic() + self.rng.uniform(*EVERY)
+            while time.monotonic() < pause_until:
+                swarm.check()
+                self.stand.revive()
+                time.sleep(0.02)
+            if what := self.kill_one():
+                self.killed[what] += 1
+
+    def kill_one(self):
+        """Kill one process that is up; returns what it was, None if none of the kind was up."""
+        kind = self.rng.choices(list(CHANCES), weights=list(CHANCES.values()))[0]
+        return getattr(self, kind.replace(" ", "_"))()
+
+    def daemon(self):
+        name = self.rng.choice([daemon.name for daemon in DAEMONS])
+        if not self.stand.is_up(name):
+            return None
+        self.stand.children.kill(name)
+        return name
+
+    def web_worker(self):
+        workers = self.stand.web_workers() if self.stand.is_up("server") else []
+        return self._strike(self.rng.choice(workers), "web worker") if workers else None
+
+    def web_parent(self):
+        """The parent; its workers must not outlive it, for they would answer beside the new ones."""
+        if not self.stand.is_up("server"):
+            return None
+        workers = children_of(self.stand.children.started["server"].pid)
+        self.stand.children.kill("server")
+        assert all(map(gone, workers)), "web workers outlive their parent"
+        return "web parent"
+
+    def backend(self):
+        postmaster = self._postmaster()
+        backends = [
+            process
+            for process in (children_of(postmaster) if postmaster else [])
+            if is_backend(process)
+        ]
+        return (
+            self._strike(self.rng.choice(backends), "backend of PostgreSQL") if backends else None
+        )
+
+    def postmaster(self):
+        pid = self._postmaster()
+        return self._strike(psutil.Process(pid), "postmaster") if pid else None
+
+    def _postmaster(self):
+        found = self.stand.database.running()
+        return found.pid if found else None
+
+    def _strike(self, process, what):
+        # psutil looks first whether the number still belongs to the process that we found.
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGKILL)
+            return what
+        return None
+
+
+def is_backend(process):
+    """Whether a child of the postmaster serves a connection of ours."""
+    with suppress(psutil.Error):
+        return "manyhands manyhands" in " ".join(process.cmdline())
+    return False

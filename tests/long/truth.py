@@ -1,0 +1,64 @@
+"""What must be true at the end, whatever happened on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+SPENT = "SELECT coalesce(sum(total_credit), 0) AS total FROM {}"
+
+
+def check_the_end(stand):
+    """Every workunit is finished, once; nothing is broken, missing or left; credit is the ledger's.
+
+    Returns how often the sink that knows no transactions was told something twice.
+    """
+    rows = stand.sql(
+        "SELECT w.id, w.name, app.name AS app, w.error_mask, w.canonical_result_id"
+        " FROM workunit AS w INNER JOIN app ON w.app_id = app.id"
+    )
+    assert sorted(row["name"] for row in rows) == sorted(stand.names), "workunits were lost"
+    failed = [row for row in rows if row["error_mask"] or row["canonical_result_id"] is None]
+    assert not failed, f"{len(failed)} workunits failed, such as {failed[0]}"
+    repeats = _check_sinks(stand, rows)
+    _check_files(stand, rows)
+    _check_credit(stand)
+    stand.fsck()  # its exit status is 1 if anything is broken
+    return repeats
+
+
+def _check_sinks(stand, rows):
+    keys = {app: set() for app in ("counted", "copied", "appended")}
+    for row in rows:
+        keys[row["app"]].add(f"{stand.environment['PROJECT_NAME']}/{row['id']}")
+    counted = Counter(row["key"] for row in stand.sql("SELECT key FROM sink"))
+    assert set(counted) == keys["counted"], "the sink misses some, or has others"
+    twice = {key: times for key, times in counted.items() if times != 1}
+    assert not twice, f"assimilated more than once: {twice}"
+    kept = stand.folder / "var" / "results" / "copied"
+    names = sorted(path.name for path in kept.iterdir()) if kept.exists() else []
+    assert names == sorted(row["name"] for row in rows if row["app"] == "copied")
+    empty = [path for path in kept.rglob("*") if path.is_file() and not path.stat().st_size]
+    assert not empty, f"copied without content: {empty[:3]}"
+    sink = stand.folder / "var" / "sink.txt"
+    appended = Counter(sink.read_text().split("\n")[:-1] if sink.exists() else [])
+    assert set(appended) == keys["appended"], "the file misses some, or has others"
+    return sum(times - 1 for times in appended.values())
+
+
+def _check_files(stand, rows):
+    var = stand.folder / "var"
+    left = [path for path in (var / "upload").rglob("*") if path.is_file()]
+    assert not left, f"{len(left)} outputs are left, such as {left[0]}"
+    inputs = [path for path in (var / "download").rglob("*") if path.is_file()]
+    programs = stand.count("SELECT count(DISTINCT file_id) FROM app_version_file")
+    assert len(inputs) == programs, f"{len(inputs)} downloads for {programs} programs: {inputs}"
+
+
+def _check_credit(stand):
+    [entered] = stand.sql("SELECT coalesce(sum(amount), 0) AS total FROM credit_entry")
+    for table in ("host", "account"):
+        [held] = stand.sql(SPENT.format(table))
+        assert held["total"] == entered["total"] > 0, table
+    assert stand.count("SELECT count(*) FROM result WHERE validate_state = 1") == stand.count(
+        "SELECT count(DISTINCT result_id) FROM credit_entry"
+    )
