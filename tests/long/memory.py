@@ -9,7 +9,7 @@ import psutil
 
 #: What issue by issue was promised: no process of ours ever takes more.
 MOST = 150_000_000
-EVERY = 0.25
+EVERY = 0.1
 
 
 class Watch:
@@ -41,7 +41,9 @@ class Watch:
         return "memory, MB: " + ", ".join(f"{role} {peak / 1e6:.0f}" for role, peak in ranked)
 
     def _sample(self):
-        while not self._stop.wait(EVERY):
+        is_over = False
+        while not is_over:
+            is_over = self._stop.wait(EVERY)
             for role, pid in self._roots():
                 with suppress(psutil.Error):
                     self._look(role, psutil.Process(pid))

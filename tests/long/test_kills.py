@@ -140,6 +140,7 @@ class Reaper:
 
     def web_worker(self):
         workers = self.stand.web_workers() if self.stand.is_up("server") else []
+        self.stand.server_may_end_until = time.time() + 10
         return self._strike(self.rng.choice(workers), "web worker") if workers else None
 
     def web_parent(self):

@@ -1,0 +1,158 @@
+"""PostgreSQL is away for 30 seconds under load: nothing is lost, and all recover by themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+
+import psutil
+import pytest
+
+from project.children import wait_until
+from tests.long.stand import Stand, children_of
+from tests.long.test_kills import calm, listed
+from tests.long.truth import check_the_end
+from tests.long.volunteers import Swarm, Unwell, Volunteer
+
+pytestmark = pytest.mark.long
+
+AWAY_FOR = 30.0
+WORKUNITS = {"counted": 80, "copied": 80}
+#: Seconds: an upload needs no database; an RPC is told soon that there is none.
+UPLOAD_WITHIN, TOLD_WITHIN = 5.0, 15.0
+#: What may be said of one outage, and by whom each time.
+SAID_ONCE = {
+    "database failed": "each daemon",
+    "daemon recovered": "each daemon",
+    "no heartbeat": "each web process",
+    "database_away": "each web process",
+    "database back": "each web process",
+}
+
+
+@pytest.mark.parametrize("how", ["stopped", "frozen"])
+def test_postgresql_away_for_30_seconds(tmp_path, proof, how):
+    stand = Stand(tmp_path / "project", is_far=True)
+    try:
+        stand.set_up("counted", "copied")
+        stand.submit_all(WORKUNITS)
+        stand.run()
+        results = 2 * sum(WORKUNITS.values())
+        patient = Volunteer(key="", name="patient", port=stand.port)
+        patient.attach()
+        patient.converse(seconds=200.0, report=())
+        assert len(patient.work) > 15
+        with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=proof.seed()) as swarm:
+            swarm.quota = results / 4
+            stand.wait(lambda: swarm.reported >= results / 6, within=60, what="load")
+            said_before = len(stand.events())
+            swarm.quota = results / 2
+            told = away(stand, patient, how)
+            back_at = time.monotonic()
+            patient.hang_up()
+            report_all(patient)
+            calm(stand, swarm)
+            recovered = time.monotonic() - back_at
+        said = events(stand.events()[said_before:])
+        stand.end()
+        check_the_end(stand)
+        memory.check()
+        check_the_log(said)
+        if how == "stopped":
+            assert {event for event, _ in said} >= {"database failed", "daemon recovered"}
+        proof.count(violations=0)
+        proof.note(
+            f"away for {AWAY_FOR:.0f} s, {how}: {told}; all finished {recovered:.0f} s later"
+        )
+        proof.note(f"said: {listed(Counter(event for event, _ in said.elements()))}")
+        proof.note(f"volunteers tried again after: {listed(swarm.troubles)}")
+        proof.note(memory.sentence())
+    finally:
+        stand.close()
+
+
+def away(stand, patient, how):
+    """Take the database away for a while; meanwhile uploads go on, and RPCs are told to wait."""
+    thaw = freeze(stand) if how == "frozen" else stop(stand)
+    until = time.monotonic() + AWAY_FOR
+    uploads = replies = 0
+    try:
+        for held in list(patient.work.values()):
+            began = time.monotonic()
+            patient.upload(held)
+            assert time.monotonic() - began < UPLOAD_WITHIN, "an upload waited for the database"
+            uploads += 1
+            if how == "stopped" and uploads % 5 == 1:
+                began = time.monotonic()
+                reply = patient.converse(seconds=1.0, report=())
+                assert time.monotonic() - began < TOLD_WITHIN
+                assert reply.project_is_down
+                assert reply.request_delay >= 1
+                replies += 1
+            if time.monotonic() > until:
+                break
+        while time.monotonic() < until:
+            time.sleep(0.1)
+    finally:
+        thaw()
+    return f"{uploads} uploads taken, {replies} RPCs told to come again"
+
+
+def stop(stand):
+    """Stop PostgreSQL in order; returns what starts it again."""
+    assert stand.database.stop()
+    return stand.database.ensure_running
+
+
+def freeze(stand):
+    """Have no process of PostgreSQL do anything; returns what lets them go on."""
+    postmaster = psutil.Process(stand.database.running().pid)
+    frozen = []
+    # The postmaster first: it could start others.
+    postmaster.send_signal(signal.SIGSTOP)
+    for process in (postmaster, *children_of(postmaster.pid)):
+        process.send_signal(signal.SIGSTOP)
+        frozen.append(process)
+
+    def thaw():
+        for process in reversed(frozen):
+            process.send_signal(signal.SIGCONT)
+
+    return thaw
+
+
+def report_all(volunteer):
+    """Report what was uploaded, as often as it takes."""
+
+    def is_reported():
+        try:
+            for held in volunteer.work.values():
+                if not held.is_uploaded:
+                    volunteer.upload(held)
+            volunteer.converse(seconds=0.0, report=list(volunteer.work))
+        except Unwell:
+            return False
+        return not volunteer.work
+
+    assert wait_until(is_reported, within=90, look_again=0.5), volunteer.said
+
+
+def events(lines):
+    """What was said of troubles: event and who said it, counted."""
+    said = Counter()
+    for line in lines:
+        if line.startswith("{"):
+            record = json.loads(line)
+            said[record["event"], record.get("daemon", record["logger"])] += 1
+    return said
+
+
+def check_the_log(said):
+    """One line says what happened, and one that it is over: not one every second."""
+    workers = 2
+    for (event, who), times in said.items():
+        if event in SAID_ONCE:
+            most = workers if SAID_ONCE[event] == "each web process" else 1
+            assert times <= most, f"{event} by {who}: {times} times"
