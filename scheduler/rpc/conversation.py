@@ -93,7 +93,8 @@ def _converse(
     holdings = dispatch.review_holdings(
         host_id=caller.host_id,
         listed=translate.held_names(request),
-        reported=settled.acknowledge,
+        # Also those that are too many to be taken now: their client still has them.
+        reported=[result.name for result in request.results],
     )
     host = translate.host_facts(request, caller, described, held=holdings.held)
     end = _end_of_project()

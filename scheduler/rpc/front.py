@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 from django.utils import timezone
 
 from scheduler.operations import maintenance
-from scheduler.rpc import conversation
+from scheduler.rpc import absence, conversation
 from scheduler.wire import replies, requests
 from scheduler.wire.messages import SchedulerReply
 from scheduler.wire.xml import BadXml
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 MINUTE = 60.0
 HOUR = 3600.0
+#: How much of a body of unknown length is read at once; bytes.
+_CHUNK = 1 << 18
 
 
 def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -37,7 +39,7 @@ def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> It
     close_old_connections()
     try:
         body = reply(
-            environ.get("CONTENT_LENGTH") or "0",
+            _length(environ),
             environ["wsgi.input"].read,
             environ.get("REMOTE_ADDR", ""),
         )
@@ -52,29 +54,52 @@ def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> It
     return [body]
 
 
+def _length(environ: WSGIEnvironment) -> str:
+    """The Content-Length; empty if the body comes in chunks and ends where it ends."""
+    is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
+    return environ.get("CONTENT_LENGTH") or ("" if is_chunked else "0")
+
+
 def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
-    """Read a request of a Content-Length and return the reply; refusals are replies, too."""
-    return replies.encode_reply(_answer(int(length) if length.isdigit() else 0, read, ip_addr))
+    """Read a request and return the reply; refusals are replies, too.
+
+    `length` is its Content-Length, empty if it is read to its end.
+    """
+    return replies.encode_reply(_answer(length, read, ip_addr))
 
 
-def _answer(length: int, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
+def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytes | None:
+    """Read a request's body; None if it is longer than `most` bytes, and then not all is read."""
+    if length:
+        size = int(length) if length.isdigit() else 0
+        return read(size) if size <= most else None
+    body = bytearray()
+    while len(body) <= most and (chunk := read(_CHUNK)):
+        body += chunk
+    return bytes(body) if len(body) <= most else None
+
+
+def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
     config = settings.PROJECT
-    if length > config.max_request_bytes:
-        log.warning("request_too_long", extra={"bytes": length})
+    body = _body(length, read, most=config.max_request_bytes)
+    if body is None:
+        log.warning("request_too_long", extra={"bytes": length or "chunked"})
         text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
         return conversation.refuse(config, text, delay=HOUR)
     try:
         # The content type lies (trap 2): the raw bytes are read, never a form.
-        message = requests.decode_request(read(length))
+        message = requests.decode_request(body)
     except BadXml as error:
         return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
     if shut := maintenance.stops_scheduler():
         delay = shut.delay(timezone.now())
         return conversation.refuse(config, shut.text, delay=delay, down=True)
     try:
-        return conversation.answer(message, config=config, ip_addr=ip_addr, now=timezone.now())
+        said = conversation.answer(message, config=config, ip_addr=ip_addr, now=timezone.now())
     except (OperationalError, InterfaceError) as error:
         # Clients lose nothing: what is not acknowledged comes again.
-        log.error("database_away", extra={"error": str(error).strip()})  # noqa: TRY400
+        absence.of_the_database.begins(error)
         text = "The project's database is away for the moment; your client will try again."
         return conversation.refuse(config, text, delay=MINUTE, down=True)
+    absence.of_the_database.ends()
+    return said

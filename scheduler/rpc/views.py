@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
@@ -13,10 +11,8 @@ from django.views.decorators.http import require_http_methods
 
 from scheduler.operations import accounts
 from scheduler.queries import handout
-from scheduler.rpc import front
+from scheduler.rpc import absence, front
 from scheduler.wire import web
-
-log = logging.getLogger(__name__)
 
 XML = "text/xml"
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).
@@ -65,8 +61,8 @@ def lookup_account(request: HttpRequest) -> HttpResponse:
         )
     except accounts.AccountRefused as refusal:
         return _xml(web.encode_error(refusal.error_num, str(refusal)))
-    except (OperationalError, InterfaceError):
-        return _down()
+    except (OperationalError, InterfaceError) as error:
+        return _down(error)
     return _xml(web.encode_account_out(found.key if found else None))
 
 
@@ -84,13 +80,13 @@ def create_account(request: HttpRequest) -> HttpResponse:
         )
     except accounts.AccountRefused as refusal:
         return _xml(web.encode_error(refusal.error_num, str(refusal)))
-    except (OperationalError, InterfaceError):
-        return _down()
+    except (OperationalError, InterfaceError) as error:
+        return _down(error)
     return _xml(web.encode_account_out(made.key))
 
 
-def _down() -> HttpResponse:
-    log.error("database_away")
+def _down(error: Exception) -> HttpResponse:
+    absence.of_the_database.begins(error)
     return _xml(web.encode_error(ERR_PROJECT_DOWN, "The project's database is away; try again."))
 
 

@@ -1,4 +1,4 @@
-"""Assimilators that count what they are handed, run by the daemon or its worker process."""
+"""Assimilators that count what they are handed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose processes can be killed one by one, and are started anew as a supervisor would.
+"""A project whose processes are killed one by one and started anew.
 
 The web server and each daemon are children of the test: `serve` stops everything when one of them
 ends, and `daemons` waits longer after each death, which is right for an operator and slow here.

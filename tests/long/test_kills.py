@@ -1,4 +1,4 @@
-"""Kill -9 of every process of the server, at random, under load: nothing is lost, nothing twice.
+"""Kill -9 of every process, at random, under load: nothing is lost, or done twice.
 
 The clock of the project runs faster than ours, so that the lease of a killed daemon ends within
 the test, sometimes while a slow holder still works.

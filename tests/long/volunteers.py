@@ -1,4 +1,4 @@
-"""Volunteers by script over real HTTP: threads of one process, stubborn as BOINC's clients are.
+"""Volunteers by script over real HTTP, as stubborn as BOINC's clients are.
 
 What is not acknowledged is repeated: an upload until its status is 0, a report until the reply
 names it.  Whatever goes wrong on the way costs a short back-off and nothing else.

@@ -1,4 +1,4 @@
-"""Has `django.utils.timezone.now` follow a file: time that steps, or runs faster, in real processes.
+"""Has Django's clock follow a file, in whole processes: it steps, or runs faster.
 
 The folder of this module stands first in the PYTHONPATH of the processes under test; Python imports
 it before anything else.  The file that CLOCK_FILE names says, in seconds since 1970, at which real
