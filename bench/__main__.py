@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bench import PARTS
-from bench.sizes import LARGE, QUICK, USUAL
+from bench.sizes import SIZES
 
 
 def main() -> int:
@@ -15,16 +15,16 @@ def main() -> int:
     options = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure what this project does per second, beside pgbench and BOINC's server.",
-        epilog="Figures are kept in var/bench/last.json and var/bench/history.jsonl.",
+        epilog="Figures are kept in BENCH_FOLDER, var/bench: last.json and history.jsonl.",
     )
     size = options.add_mutually_exclusive_group()
-    size.add_argument(
-        "--quick", action="store_const", dest="size", const=QUICK, help="small backlogs: a minute"
-    )
-    size.add_argument(
-        "--large", action="store_const", dest="size", const=LARGE, help="all there is: 20 minutes"
-    )
-    options.set_defaults(size=USUAL)
+    for name, summary in (
+        ("quick", "small backlogs, short loads: a minute or two"),
+        ("large", "backlogs up to 10 million results, held transactions, fsync: 25 minutes"),
+        ("tiny", argparse.SUPPRESS),
+    ):
+        size.add_argument(f"--{name}", action="store_const", dest="size", const=name, help=summary)
+    options.set_defaults(size="usual")
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     options.add_argument(
         "--only",
@@ -44,7 +44,7 @@ def main() -> int:
         django.setup()
         from bench import program
 
-        return program.perform(set_up, parts=given.only, size=given.size, also=given.json)
+        return program.perform(set_up, parts=given.only, size=SIZES[given.size], also=given.json)
     except KeyboardInterrupt:
         return 130
     finally:

@@ -158,7 +158,10 @@ class Crowd:
         self._watch = Stopwatch(stage)
         self._violations: list[str] = []
         self._sum: dict[str, Any] | None = None
-        words = [str(build()), f"port={stage.port}", *_words(what, folder)]
+        self._hosts = what.hosts
+        self._sequence = max((host.rpc_seqno for host in what.hosts), default=0)
+        words = [str(build()), f"port={stage.port}", f"sequence={self._sequence}"]
+        words += _words(what, folder)
         self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> Self:
@@ -192,6 +195,9 @@ class Crowd:
             raise BenchError(f"{self._violations[0]}{more}")
         if self._sum is None or self._process.wait():
             raise BenchError("The load generator ended before its time.")
+        for host in self._hosts:
+            # No host made more RPCs than all did, and a number may be left out.
+            host.rpc_seqno = self._sequence + self._sum["rpcs_ever"]
         return Played(self._sum, self._watch)
 
 

@@ -5,9 +5,11 @@ Everything runs as ``manage.py serve`` runs it: the web server and every daemon 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -16,13 +18,14 @@ from django.db import connection
 from django.utils import timezone
 
 from bench import backlog, crowd
-from bench.crowd import Crowd, Play, Played
+from bench.crowd import Crowd, Play
 from bench.figures import BenchError, Figure, Process
 from bench.processes import Census
 from bench.show import Show
 from bench.stage import VAR, Stage
 from bench.volunteer import volunteers
 from project.embedded_postgres import EmbeddedPostgres
+from scheduler.facts.new_work import NewWorkunit
 from scheduler.queries import invariants
 
 HOSTS, RESULTS_PER_RPC, QUORUM = 16, 20, 2
@@ -63,29 +66,26 @@ def both(
 
     The figures of processes are those of the first run.
     """
-    stage.serve()
-    stage.start_daemons(**ENVIRONMENT)
-    try:
-        what = "pipeline: submit to files deleted"
-        figure, processes = once("pipeline", what, workunits, stage=stage, show=show)
-        seen(processes)
-        yield figure
-        yield _of_results(figure)
-        yield _memory(processes)
-        if held:
-            what = "pipeline: a transaction held open"
-            with _held_transaction():
-                slower, _ = once("pipeline_held", what, workunits, stage=stage, show=show)
-            yield slower
-            yield _held_share(figure, slower)
-    finally:
-        stage.stop_daemons()
+    what = "pipeline: submit to files deleted"
+    figure, processes = once("pipeline", what, workunits, stage=stage, show=show)
+    seen(processes)
+    yield figure
+    yield _of_results(figure)
+    yield _memory(processes)
+    if held:
+        what = "pipeline: a transaction held open"
+        with _held_transaction():
+            slower, _ = once("pipeline_held", what, workunits, stage=stage, show=show)
+        yield slower
+        yield _held_share(figure, slower)
 
 
 def once(
     key: str, what: str, workunits: int, *, stage: Stage, show: Show
 ) -> tuple[Figure, list[Process]]:
     """Run it once; raises BenchError if anything at all is not as it should be at the end."""
+    stage.serve()
+    # Daemons that look for work would stand in the way of emptying the tables.
     backlog.forget()
     new = backlog.workunits(workunits, own_inputs=True, quorum=QUORUM)
     load = Play(
@@ -96,50 +96,70 @@ def once(
         none="waits",
         most=MOST_SECONDS,
     )
-    census = _census(stage)
-    submitting = time.process_time()
-    with show.bar(what, QUORUM * workunits) as advance, Crowd(load, stage) as hosts:
-        census.begin()
-        began = time.perf_counter()
-        for first in range(0, workunits, SUBMITTED_AT_ONCE):
-            backlog.submit_all(new[first : first + SUBMITTED_AT_ONCE])
-        submitted = time.perf_counter() - began
-        submitting = time.process_time() - submitting
-        _follow(hosts, census, advance)
-        reported = time.perf_counter() - began
-        _wait_for_the_end(began)
-        seconds = time.perf_counter() - began
-        processes = census.end(QUORUM * workunits)
-        done = hosts.played()
+    stage.start_daemons(**ENVIRONMENT)
+    try:
+        run = _run(what, new, load, stage=stage, show=show)
+    finally:
+        stage.stop_daemons()
     _check(workunits)
+    results = QUORUM * workunits
     notes = (
-        (
-            f"{workunits} workunits, quorum {QUORUM}, {HOSTS} hosts x {RESULTS_PER_RPC} in an RPC,"
-            f" an input and two outputs each; {QUORUM * workunits / seconds:,.0f} results/s"
-        ),
-        (
-            f"submitted after {submitted:.1f} s, reported after {reported:.1f} s,"
-            f" files deleted after {seconds:.1f} s"
-        ),
-        f"load generator {_share(done, seconds):.1%} of the machine",
+        f"{workunits} workunits, quorum {QUORUM}, an input and two outputs each",
+        f"{HOSTS} hosts x {RESULTS_PER_RPC} in an RPC; {results / run.seconds:,.0f} results/s",
+        f"submitted after {run.submitted:.1f} s, reported after {run.reported:.1f} s",
+        f"load generator {run.share:.1%} of the machine",
     )
     figure = Figure(
         key=key,
         section=SECTION,
         what=what,
         unit="workunits/s",
-        value=workunits / seconds,
+        value=workunits / run.seconds,
         count=workunits,
-        seconds=seconds,
-        cpu_ms=_cpu_ms(processes),
+        seconds=run.seconds,
+        cpu_ms=_cpu_ms(run.processes),
         notes=notes,
     )
-    results = QUORUM * workunits
-    return figure, [
-        *processes,
-        _outsider("submission", submitting, results),
-        _outsider("load generator", done.sum["cpu"], results),
-    ]
+    return figure, run.processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """Seconds from the first submission on, and what was used meanwhile."""
+
+    submitted: float
+    reported: float
+    seconds: float
+    share: float
+    processes: list[Process]
+
+
+def _run(what: str, new: list[NewWorkunit], load: Play, *, stage: Stage, show: Show) -> _Run:
+    census = _census(stage)
+    with show.bar(what, load.total) as advance, Crowd(load, stage) as hosts:
+        census.begin()
+        used, began = time.process_time(), time.perf_counter()
+        for first in range(0, len(new), SUBMITTED_AT_ONCE):
+            backlog.submit_all(new[first : first + SUBMITTED_AT_ONCE])
+        used, submitted = time.process_time() - used, time.perf_counter() - began
+        _follow(hosts, census, advance)
+        reported = time.perf_counter() - began
+        done = hosts.played()
+        _wait_for_the_end(began)
+        seconds = time.perf_counter() - began
+        processes = census.end(load.total)
+    generator = float(done.sum["cpu"])
+    return _Run(
+        submitted=submitted,
+        reported=reported,
+        seconds=seconds,
+        share=generator / seconds / (os.cpu_count() or 1),
+        processes=[
+            *processes,
+            _outsider("submission", used, load.total),
+            _outsider("load generator", generator, load.total),
+        ],
+    )
 
 
 def _follow(hosts: Crowd, census: Census, advance: Callable[[float], None]) -> None:
@@ -205,10 +225,6 @@ def _held_transaction() -> Iterator[None]:
         forgotten.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         forgotten.execute("SELECT pg_current_xact_id()")
         yield
-
-
-def _share(done: Played, seconds: float) -> float:
-    return float(done.sum["cpu"]) / seconds / 2
 
 
 def _outsider(name: str, seconds: float, results: int) -> Process:

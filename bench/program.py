@@ -15,7 +15,19 @@ from django.db import connection, connections
 from django.utils import timezone
 from rich.console import Console
 
-from bench import PARTS, compare, crowd, passes, pgbench, pipeline, rpc, statements, table
+from bench import (
+    PARTS,
+    claims,
+    compare,
+    crowd,
+    latency,
+    passes,
+    pgbench,
+    pipeline,
+    rpc,
+    statements,
+    table,
+)
 from bench.figures import BenchError, Figure, Run
 from bench.show import Show
 from bench.sizes import Size
@@ -54,6 +66,11 @@ class Programme:
         pgbench.fill()
         self._pgbench()
         for place, part in enumerate(chosen):
+            if time.monotonic() - began > self._size.latest_start_seconds:
+                self._fail(
+                    f"{part}: left out, for {self._size.latest_start_seconds:.0f} s are over"
+                )
+                continue
             self._part(part)
             if place % 2 or part == chosen[-1]:
                 self._pgbench()
@@ -80,9 +97,11 @@ class Programme:
         try:
             measure[part]()
         except (BenchError, django.db.Error, psycopg.Error, RuntimeError, OSError) as error:
-            said = f"{part}: {type(error).__name__}: {error}"
-            self._run.failures.append(said)
-            self._show.say(f"FAILED {said}")
+            self._fail(f"{part}: {type(error).__name__}: {error}")
+
+    def _fail(self, said: str) -> None:
+        self._run.failures.append(said)
+        self._show.say(f"FAILED {said}")
 
     def _take(self, figures: Iterable[Figure]) -> None:
         for figure in figures:
@@ -122,7 +141,8 @@ class Programme:
         self._take(passes.overdue(count, stage, show))
 
     def _claims(self) -> None:
-        pass
+        size, stage, show = self._size, self._stage, self._show
+        self._take(claims.at_each(size.claims_at, claims=size.claims, stage=stage, show=show))
 
     def _pipeline(self) -> None:
         self._take(
@@ -136,7 +156,8 @@ class Programme:
         )
 
     def _latency(self) -> None:
-        pass
+        times, stage, show = self._size.latencies, self._stage, self._show
+        self._take(latency.from_report_to_answer(times, stage=stage, show=show))
 
     def _statements(self) -> None:
         self._show.say("counting statements")

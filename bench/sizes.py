@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class Size:
     pipeline: int
     held: bool
     latencies: int
+    #: A part that would begin later is left out.
+    latest_start_seconds: float
 
 
 QUICK = Size(
@@ -39,6 +41,7 @@ QUICK = Size(
     pipeline=500,
     held=False,
     latencies=3,
+    latest_start_seconds=600,
 )
 USUAL = Size(
     name="usual",
@@ -50,10 +53,11 @@ USUAL = Size(
     synced_uploads=False,
     backlog=10_000,
     claims_at=(10_000, 200_000),
-    claims=300,
+    claims=600,
     pipeline=5000,
     held=False,
     latencies=10,
+    latest_start_seconds=600,
 )
 LARGE = Size(
     name="large",
@@ -65,9 +69,24 @@ LARGE = Size(
     synced_uploads=True,
     backlog=50_000,
     claims_at=(10_000, 1_000_000, 10_000_000),
-    claims=500,
+    claims=1000,
     pipeline=20_000,
     held=True,
     latencies=20,
+    latest_start_seconds=1260,
 )
-SIZES = {size.name: size for size in (QUICK, USUAL, LARGE)}
+#: For the bench's own test.
+TINY = replace(
+    QUICK,
+    name="tiny",
+    rpc_seconds=1.0,
+    rpc_unsent={1: 400},
+    upload_seconds=0.5,
+    uploads=4000,
+    backlog=100,
+    claims_at=(100, 2000),
+    claims=10,
+    pipeline=40,
+    latencies=1,
+)
+SIZES = {size.name: size for size in (TINY, QUICK, USUAL, LARGE)}

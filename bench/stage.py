@@ -18,7 +18,7 @@ from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "var" / "bench"
+FOLDER = Path(os.environ.get("BENCH_FOLDER") or ROOT / "var" / "bench")
 VAR = FOLDER / "project"
 READY_WITHIN = 60.0
 
@@ -50,11 +50,20 @@ class Stage:
             raise BenchError(f"The web server did not start. Hint: see {FOLDER / 'server.log'}.")
 
     def start_daemons(self, **environment: str) -> None:
-        """Have all daemons run, as ``manage.py serve`` starts them."""
+        """Have all daemons run, as ``manage.py serve`` starts them; return when all are at work."""
+        from daemons.registry import DAEMONS
         from project.management.commands import serve
 
         with self._log("daemons") as log:
             serve.start_daemons(self.children, self._options(), environment, log)
+        names = {f"{daemon.name}.alive" for daemon in DAEMONS}
+        signs = VAR / "run"
+        for name in names:
+            (signs / name).unlink(missing_ok=True)
+        if not wait_until(
+            lambda: names <= {path.name for path in signs.glob("*.alive")}, within=READY_WITHIN
+        ):
+            raise BenchError(f"Not all daemons work. Hint: see {FOLDER / 'daemons.log'}.")
 
     def stop_daemons(self) -> None:
         """Stop them after their passes."""

@@ -77,7 +77,9 @@ def _cells(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> list[T
     cells.append(_times(compare.beside_peer(figure)))
     for workload in (compare.SELECT, compare.UPDATE):
         rate = compare.pgbench_rate(run.pgbench, workload)
-        shown = compare.ratio(figure, rate) if figure.section else None
+        # What a read costs says nothing of how long something durable takes.
+        apt = figure.section and (figure.is_rate or workload == compare.UPDATE)
+        shown = compare.ratio(figure, rate) if apt else None
         cells.append(Text(_small(shown)))
     cells.append(_change(compare.change(figure, run, before) if figure.section else None))
     return cells

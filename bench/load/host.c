@@ -222,6 +222,10 @@ static void take_reply(struct host *host, struct world *world)
     struct slice reply = line_reply(&host->line);
     if (host->held > 0 || contains(reply, "<result_ack>"))
         check_acknowledgements(host, world, reply);
+    struct slice rest = reply, id = between(&rest, "<hostid>", "</hostid>");
+    if (id.at != NULL && !same(id, host->id))
+        score_violation(&world->score, "Host %.*s was made host %.*s.", (int)host->id.length,
+                        host->id.at, (int)id.length, id.at);
     if (contains(reply, "<result_abort"))
         score_violation(&world->score, "A host was told to give results up.");
     /* Names and grants are read where they stand, so the reply is kept. */
@@ -234,6 +238,7 @@ static void take_reply(struct host *host, struct world *world)
         score_violation(&world->score, "%ld results were given, and none wanted.", host->held);
     if (host->held == 0 && host->wanted > 0)
         take_nothing(host, world, reply);
+    world->score.rpcs_ever++;
     if (world->score.counting) {
         world->score.rpcs++;
         world->score.reply_bytes += (double)reply.length;

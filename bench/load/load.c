@@ -31,8 +31,8 @@ static size_t pairs(const struct text *text, struct slice **firsts, struct slice
 {
     size_t count = 0;
     struct slice rest = whole(text);
-    for (const char *at = text->at; at && (at = memchr(at, '\n', (size_t)(text->at + text->length - at))); at++)
-        count++;
+    for (size_t place = 0; place < text->length; place++)
+        count += text->at[place] == '\n';
     *firsts = more_memory(NULL, (count + 1) * sizeof **firsts);
     *seconds = more_memory(NULL, (count + 1) * sizeof **seconds);
     for (size_t line = 0; line < count; line++) {
@@ -178,6 +178,7 @@ int main(int argc, char **argv)
         if (keys) {
             hosts[place].key = keys[place];
             hosts[place].id = ids[place];
+            hosts[place].sequence = options->sequence;
         }
     }
     play(hosts, count, &world);

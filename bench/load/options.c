@@ -18,6 +18,7 @@ static const struct word WORDS[] = {
     WORD(port, NUMBER),      WORD(results, NUMBER),   WORD(in_flight, NUMBER),
     WORD(total, NUMBER),     WORD(uploads, NUMBER),   WORD(apart, NUMBER),
     WORD(fresh, NUMBER),     WORD(players, NUMBER),   WORD(max_nbytes, NUMBER),
+    WORD(sequence, NUMBER),
     WORD(warm_up, SECONDS),  WORD(seconds, SECONDS),  WORD(again, SECONDS),
     WORD(most, SECONDS),     WORD(seconds_each, SECONDS),
     WORD(request, FILE_OF),  WORD(report, FILE_OF),

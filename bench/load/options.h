@@ -20,6 +20,7 @@ struct options {
     long apart;           /* reports have RPCs of their own */
     long fresh;           /* a new connection for each exchange */
     long players;         /* of uploads alone: connections */
+    long sequence;        /* of the last RPC that any of the hosts made before */
     enum without_work none;
     struct text request;  /* gaps: 1 key, 2 host, 3 sequence number, 4 seconds, 5 reports */
     struct text report;   /* gap: 1 result's name */

@@ -107,8 +107,9 @@ void score_tell(struct score *score)
     printf("\"acknowledged\": %ld, \"given\": %ld, \"rpcs\": %ld, \"uploads\": %ld, ",
            score->acknowledged, score->given, score->rpcs, score->uploads);
     printf("\"no_work\": %ld, \"come_again\": %ld, ", score->no_work, score->come_again);
-    printf("\"acknowledged_ever\": %ld, \"given_ever\": %ld, \"uploads_ever\": %ld, ",
-           score->acknowledged_ever, score->given_ever, score->uploads_ever);
+    printf("\"acknowledged_ever\": %ld, \"given_ever\": %ld, ", score->acknowledged_ever,
+           score->given_ever);
+    printf("\"uploads_ever\": %ld, \"rpcs_ever\": %ld, ", score->uploads_ever, score->rpcs_ever);
     double rpcs = score->rpcs ? (double)score->rpcs : 1.0;
     printf("\"request_bytes\": %.0f, \"reply_bytes\": %.0f, ", score->request_bytes / rpcs,
            score->reply_bytes / rpcs);

@@ -16,7 +16,7 @@ struct score {
     double began, ended;  /* the stretch that counts, seconds of the monotonic clock */
     double cpu_began, cpu_ended;
     long acknowledged, given, rpcs, uploads, no_work, come_again; /* in that stretch */
-    long acknowledged_ever, given_ever, uploads_ever;
+    long acknowledged_ever, given_ever, uploads_ever, rpcs_ever;
     double request_bytes, reply_bytes; /* of RPCs in that stretch */
     bool ran_out;         /* of work or of files */
     struct latencies latencies[KINDS];

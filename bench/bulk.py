@@ -1,0 +1,84 @@
+"""Millions of unsent results, loaded in the way that hurts: at once, and never analysed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from django.db import connection, transaction
+from django.db.models import Model
+
+from bench import backlog
+from bench.figures import BenchError
+from scheduler.models import Result, Workunit, WorkunitFile
+
+QUORUM = 2
+#: Seconds after which it is not worth waiting for more.
+MOST_SECONDS = 480.0
+#: So many workunits are made by one statement: progress is shown, and the log stays short.
+AT_ONCE = 100_000
+
+
+def load(results: int, advance: Callable[[float], object]) -> None:
+    """Have so many results wait, all copies of one workunit's two, made as the project makes them.
+
+    Foreign keys are not checked meanwhile (their rows are there); nothing is analysed or vacuumed,
+    and no index is left out: the tables are as a scientist's huge submission leaves them.
+    Raises BenchError if it takes too long.
+    """
+    backlog.forget()
+    backlog.unsent(QUORUM, quorum=QUORUM)
+    model = Workunit.objects.get()
+    first = model.pk + 1
+    workunits = results // QUORUM - 1
+    began = time.monotonic()
+    for begin in range(0, workunits, AT_ONCE):
+        if time.monotonic() - began > MOST_SECONDS:
+            raise BenchError(f"{QUORUM * begin} results took {MOST_SECONDS:.0f} s to load.")
+        end = min(begin + AT_ONCE, workunits)
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL session_replication_role = replica")
+            for statement in _statements():
+                cursor.execute(statement, {"first": first, "begin": begin, "end": end - 1})
+        advance(QUORUM * (end - begin))
+    with connection.cursor() as cursor:
+        for table in ("workunit", "result", "workunit_file"):
+            cursor.execute(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"
+            )
+
+
+def _statements() -> tuple[str, str, str]:
+    """One statement a table: the model's rows, with ids and names of their own."""
+    number = "lpad((%(first)s::bigint + g)::text, 9, '0')"
+    name = f"'bulk_' || {number}"
+    workunit = "%(first)s::bigint + g"
+    return (
+        _copy(Workunit, {"id": workunit, "name": name}, source="id < %(first)s::bigint"),
+        _copy(
+            WorkunitFile,
+            {"id": f"{workunit} + 1000", "workunit_id": workunit},
+            source="workunit_id < %(first)s::bigint",
+        ),
+        _copy(
+            Result,
+            {
+                "id": f"2 * ({workunit}) + 1000 + attempt",
+                "workunit_id": workunit,
+                "name": f"{name} || '_' || attempt",
+            },
+            source="workunit_id < %(first)s::bigint",
+        ),
+    )
+
+
+def _copy(model: type[Model], changed: dict[str, str], *, source: str) -> str:
+    columns = [str(field.column) for field in model._meta.concrete_fields]
+    values = [changed.get(column, column) for column in columns]
+    table = model._meta.db_table
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)})"
+        f" SELECT {', '.join(values)}"
+        f" FROM generate_series(%(begin)s::bigint, %(end)s::bigint) AS g, {table}"
+        f" WHERE {source}"
+    )
