@@ -1,4 +1,4 @@
-"""Millions of unsent results, loaded in the way that hurts: at once, and never analysed."""
+"""Millions of unsent results, loaded at once and never analysed: what hurts."""
 
 from __future__ import annotations
 

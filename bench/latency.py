@@ -1,4 +1,4 @@
-"""How long an answer takes on a server with nothing else to do: reported, then assimilated."""
+"""How long an answer takes on an idle server: reported, then assimilated."""
 
 from __future__ import annotations
 
