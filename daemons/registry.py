@@ -101,14 +101,14 @@ def find(name: str) -> Daemon:
 
 
 def timetable() -> dict[str, dict[str, object]]:
-    """Celery's beat schedule, as plain values: each daemon after each of its pauses."""
+    """Celery's beat schedule, as plain values: each daemon in its queue, at its pauses."""
     return {
         daemon.name: {
             "task": "daemons.run_pass",
             "schedule": daemon.pause,
             "kwargs": {"daemon": daemon.name},
             # A pass that waited for longer than its interval has been overtaken by the next one.
-            "options": {"expires": daemon.pause},
+            "options": {"expires": daemon.pause, "queue": daemon.name},
         }
         for daemon in DAEMONS
     }

@@ -65,5 +65,8 @@ def configuration(form: str, *, level: str) -> dict[str, Any]:
             "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             "psycopg.pool": {"level": "ERROR"},
             "httpx": {"level": "WARNING"},
+            # A line for every message that was sent, taken and done says nothing of the work.
+            "celery": {"level": "WARNING"},
+            "celery.worker.consumer.connection": {"level": "INFO"},
         },
     }

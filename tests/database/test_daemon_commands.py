@@ -16,6 +16,7 @@ from daemons import registry
 from daemons.loop import Daemon
 from daemons.management.commands.transitioner import Command
 from daemons.purger import tend_ledger
+from daemons.tally import Tally
 from scheduler.models import Workunit
 from tests import rows
 
@@ -153,3 +154,50 @@ def test_celery_makes_the_same_passes():
     assert run_pass.name == "daemons.run_pass"
     with pytest.raises(registry.UnknownDaemon, match="did you mean 'purger'"):
         run_pass(daemon="purgr")
+
+
+def test_celery_tells_of_a_trouble_once_and_of_its_end(monkeypatch, caplog):
+    from daemons import tasks
+
+    caplog.set_level("INFO")
+    script = iter(
+        [OperationalError("gone\naway"), OperationalError("gone"), None, ValueError("odd")]
+    )
+
+    def run_pass(*, now, limit, shard):
+        if error := next(script):
+            raise error
+        return Tally()
+
+    fake = Daemon("purger", run_pass, batch=1, pause=1.0, summary="Breaks.")
+    monkeypatch.setitem(registry.BY_NAME, "purger", fake)
+    monkeypatch.setattr(tasks, "_troubled", set())
+    monkeypatch.setattr(tasks.connection, "close", lambda: None)
+    said = [tasks.run_pass(daemon="purger") for _ in range(4)]
+    assert said == [
+        "purger: failed: gone away",
+        "purger: failed: gone",
+        "purger: nothing to do",
+        "purger: failed: odd",
+    ]
+    told = [record.message for record in caplog.records]
+    assert told == ["database failed", "daemon recovered", "pass failed"]
+
+
+def test_a_task_ends_after_a_while_for_others_to_have_their_turn(monkeypatch):
+    from daemons import tasks
+
+    passes = []
+
+    def run_pass(*, now, limit, shard):
+        passes.append(now)
+        return Tally(seen=limit, counts={"purged": limit}, more=True)
+
+    fake = Daemon("purger", run_pass, batch=5, pause=1.0, summary="Has always more.")
+    monkeypatch.setitem(registry.BY_NAME, "purger", fake)
+    monkeypatch.setattr(tasks, "LONGEST", 0.05)
+    assert (
+        tasks.run_pass(daemon="purger")
+        == f"purger: {5 * len(passes)} workunits: {5 * len(passes)} purged"
+    )
+    assert passes

@@ -233,4 +233,4 @@ def test_celerys_timetable_has_every_daemon_and_lets_late_passes_expire():
     assert timetable.keys() == registry.BY_NAME.keys()
     for name, entry in timetable.items():
         assert entry["kwargs"] == {"daemon": name}
-        assert entry["options"] == {"expires": entry["schedule"]}
+        assert entry["options"] == {"expires": entry["schedule"], "queue": name}

@@ -62,6 +62,21 @@ class Project:
             )
         assert wait_until(self._answers, within=READY_WITHIN), self.log()
 
+    def serve_web(self) -> None:
+        """Start the web server alone, called `web`; returns when it answers."""
+        self.manage("migrate", "--verbosity", "0")
+        with (self.folder / "serve.log").open("ab") as output:
+            words = ["--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port)]
+            words += ["--workers", "2", "--blocking-threads", "4", "--log-level", "error"]
+            words += ["--respawn-failed-workers", "--no-ws", "project.wsgi:application"]
+            self.children.start(
+                "web",
+                [sys.executable, "-m", "granian", "--working-dir", ROOT, *words],
+                environment=self.environment | {"DATABASE_POOL": "4"},
+                output=output,
+            )
+        assert wait_until(self._answers, within=READY_WITHIN), self.log()
+
     def stop(self) -> int:
         """Stop the server and its daemons as Ctrl-C would; returns its exit code."""
         return self.children.stop("serve", within=60)

@@ -1,0 +1,77 @@
+"""Celery's side of the daemons: a queue each, and a timetable that floods nobody."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from kombu.exceptions import OperationalError
+
+from daemons.registry import BY_NAME
+from project import celery as wiring
+from project.celery import LONGEST_QUEUE, Timetable
+
+
+@pytest.fixture
+def app(monkeypatch):
+    """The project's app, on a broker within this process."""
+    monkeypatch.setitem(wiring.app.conf, "broker_url", "memory://")
+    monkeypatch.setitem(wiring.app.conf, "broker_read_url", "memory://")
+    monkeypatch.setitem(wiring.app.conf, "broker_write_url", "memory://")
+    wiring.app.finalize()
+    with wiring.app.connection_for_write() as connection:
+        for name in BY_NAME:
+            wiring.app.amqp.queues[name](connection.default_channel).declare()
+            connection.default_channel.queue_purge(name)
+    return wiring.app
+
+
+@pytest.fixture
+def timetable(app):
+    table = Timetable(app, schedule={})
+    yield table
+    table.close()
+
+
+def test_every_daemon_has_a_queue_and_a_turn(app):
+    assert set(app.amqp.queues) == BY_NAME.keys()
+    assert app.conf.beat_schedule.keys() == BY_NAME.keys()
+    for name, entry in app.conf.beat_schedule.items():
+        assert entry["options"]["queue"] == name
+        queue = app.amqp.queues[name]
+        assert (queue.exchange.name, queue.routing_key) == ("", name)
+        assert queue.message_ttl == BY_NAME[name].pause
+
+
+def test_a_message_is_taken_by_one_worker_at_a_time_and_keeps_nothing(app):
+    task = app.tasks["daemons.run_pass"]
+    assert app.conf.worker_prefetch_multiplier == 1
+    assert (task.ignore_result, task.acks_late, task.time_limit) == (True, False, wiring.HARD_LIMIT)
+    assert app.conf.broker_connection_max_retries is None
+
+
+def test_a_queue_that_nobody_empties_stays_short(timetable):
+    entry = timetable.schedule["transitioner"]
+    for _ in range(3 * LONGEST_QUEUE):
+        timetable.apply_entry(entry)
+    assert timetable._waiting("transitioner") == LONGEST_QUEUE
+    assert timetable._waiting("validator") == 0
+
+
+def test_beat_says_once_that_the_broker_is_away_and_once_that_it_is_back(
+    timetable, monkeypatch, caplog
+):
+    caplog.set_level(logging.INFO)
+    entry = timetable.schedule["transitioner"]
+    with monkeypatch.context() as patch:
+
+        def away(queue):
+            raise OperationalError("connection\nrefused")
+
+        patch.setattr(timetable, "_waiting", away)
+        for _ in range(3):
+            timetable.apply_entry(entry)
+    for _ in range(2):
+        timetable.apply_entry(entry)
+    assert [record.message for record in caplog.records] == ["broker away", "broker back"]
+    assert caplog.records[0].reason == "connection refused"

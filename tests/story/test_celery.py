@@ -1,0 +1,84 @@
+"""Celery drives the daemons: a broker is killed, the other driver works too."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from tests.story.celery import CeleryStage
+from tests.story.project import exponents
+
+pytestmark = pytest.mark.story
+
+PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
+ANSWERED = """SELECT count(*) FROM workunit
+    WHERE assimilate_state = 2 AND canonical_result_id IS NOT NULL"""
+CLEARED = "SELECT count(*) FROM workunit WHERE file_delete_state = 2"
+UNSENT = "SELECT count(*) FROM result WHERE server_state = 2"
+#: Axis 4 is assimilation, 2 is DONE: none may be there twice.
+TWICE = """SELECT workunit_id FROM ledger_entry WHERE axis = %s AND target = 2
+    GROUP BY workunit_id HAVING count(*) > 1"""
+
+
+@pytest.fixture
+def celery(make_project):
+    """A project whose daemons are driven by Celery, with the app mersenne published."""
+    stage = CeleryStage(make_project(PURGE_AFTER="86400"))
+    stage.start(workers=2)
+    stage.project.publish()
+    return stage
+
+
+def all_is_well(project):
+    """Every workunit was finished once, and no invariant is broken."""
+    from scheduler.lifecycle import Axis
+
+    assert project.sql(TWICE, Axis.ASSIMILATION.value) == []
+    assert "0 violations" in project.fsck()
+
+
+def test_two_workers_finish_a_project_although_redis_is_killed_in_the_middle(celery, our_client):
+    project = celery.project
+    names = project.submit(exponents([[p] for p in PRIMES]), quorum=2, fpops=1e9)
+    for who in ("alice", "bob", "carol"):
+        our_client(project, who).start()
+    project.wait(lambda: project.count(ANSWERED) >= 3, within=60, what="the first answers")
+    celery.redis.kill()
+    at_its_death = project.count(ANSWERED)
+    time.sleep(3.0)
+    celery.redis.start()
+    project.wait(lambda: project.count(ANSWERED) == len(names), within=60, what="every answer")
+    assert at_its_death < len(names), "Redis was killed too late"
+    project.wait(lambda: project.count(CLEARED) == len(names), within=30, what="every deletion")
+    all_is_well(project)
+    for name in ("worker1", "worker2", "beat"):
+        assert "Traceback" not in celery.log(name), celery.log(name)
+
+
+def test_both_drivers_work_at_once_and_nothing_is_done_twice(celery, our_client):
+    project = celery.project
+    with (project.folder / "daemons.log").open("ab") as output:
+        project.children.start(
+            "daemons",
+            [sys.executable, "manage.py", "daemons", "--pause", "0.2"],
+            environment=project.environment,
+            output=output,
+        )
+    names = project.submit(exponents([[p] for p in PRIMES]), quorum=2, fpops=1e9)
+    for who in ("alice", "bob"):
+        our_client(project, who).start()
+    project.wait(lambda: project.count(CLEARED) == len(names), within=90, what="every deletion")
+    assert project.count(ANSWERED) == len(names)
+    all_is_well(project)
+
+
+def test_a_broker_that_never_comes_back_costs_no_work(celery):
+    project = celery.project
+    celery.redis.kill()
+    project.submit(exponents([[p] for p in PRIMES]), quorum=2, fpops=1e9)
+    assert project.count(UNSENT) == 0
+    project.manage("transitioner", "--once")
+    assert project.count(UNSENT) == 2 * len(PRIMES)
+    all_is_well(project)
