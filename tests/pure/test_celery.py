@@ -19,6 +19,7 @@ def app(monkeypatch):
     monkeypatch.setitem(wiring.app.conf, "broker_read_url", "memory://")
     monkeypatch.setitem(wiring.app.conf, "broker_write_url", "memory://")
     wiring.app.finalize()
+    wiring.app.loader.import_default_modules()
     with wiring.app.connection_for_write() as connection:
         for name in BY_NAME:
             wiring.app.amqp.queues[name](connection.default_channel).declare()
