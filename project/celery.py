@@ -101,7 +101,7 @@ class Timetable(Scheduler):
 
     def _waiting(self, queue: str) -> int:
         """How many messages wait in a queue, which is made if it does not exist."""
-        with self.app.connection_for_write() as connection:
+        with self.app.pool.acquire(block=True) as connection:
             bound = self.app.amqp.queues[queue](connection.default_channel)
             return int(bound.queue_declare().message_count)
 

@@ -15,9 +15,9 @@ from project.celery import LONGEST_QUEUE, Timetable
 @pytest.fixture
 def app(monkeypatch):
     """The project's app, on a broker within this process."""
-    monkeypatch.setitem(wiring.app.conf, "broker_url", "memory://")
-    monkeypatch.setitem(wiring.app.conf, "broker_read_url", "memory://")
-    monkeypatch.setitem(wiring.app.conf, "broker_write_url", "memory://")
+    monkeypatch.setitem(wiring.app.conf, "broker_url", "memory://localhost")
+    monkeypatch.setitem(wiring.app.conf, "broker_read_url", "memory://localhost")
+    monkeypatch.setitem(wiring.app.conf, "broker_write_url", "memory://localhost")
     wiring.app.finalize()
     wiring.app.loader.import_default_modules()
     with wiring.app.connection_for_write() as connection:
