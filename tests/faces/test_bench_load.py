@@ -1,0 +1,204 @@
+"""The bench's load generator notices every reply that is not as it should be."""
+
+from __future__ import annotations
+
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bench import crowd
+from bench.crowd import Play
+from bench.figures import BenchError
+from bench.stage import Stage
+from bench.volunteer import Volunteer
+
+REPORTED = re.compile(r"<result>\s*<name>(\w+)</name>")
+
+
+class Server:
+    """A scheduler that gives one result in each reply, and confirms every upload."""
+
+    def __init__(self):
+        self.given = 0
+        self.uploads = {}
+        self.requests = []
+
+    def answer(self, path, body):
+        return self.schedule(body) if path == "/cgi/scheduler" else self.take(body)
+
+    def schedule(self, body):
+        self.requests.append(body)
+        text = body.decode()
+        acks = "".join(map(self.ack, REPORTED.findall(text)))
+        wanted = float(re.search(r"<cpu_req_secs>([\d.]+)", text)[1])
+        return f"<scheduler_reply>{acks}{self.work() if wanted else ''}</scheduler_reply>"
+
+    def ack(self, name):
+        return f"<result_ack>\n    <name>{name}</name>\n</result_ack>\n"
+
+    def work(self):
+        name = f"wu{self.given}_0"
+        self.given += 1
+        return self.result(name)
+
+    def result(self, name):
+        return f"""\
+<file_info>
+    <name>{name}_r1_0</name>
+    <max_nbytes>65536</max_nbytes>
+    <xml_signature>
+grant of {name}
+.
+</xml_signature>
+</file_info>
+<result>
+    <name>{name}</name>
+    <wu_name>{name[:-2]}</wu_name>
+    <file_ref><file_name>{name}_r1_0</file_name></file_ref>
+</result>
+"""
+
+    def take(self, body):
+        head, _, data = body.partition(b"<data>\n")
+        name = re.search(rb"<name>(\w+)_r1_0</name>", head)[1].decode()
+        assert f"grant of {name}\n.\n" in head.decode()
+        self.uploads[name] = data
+        return "<data_server_reply>\n    <status>0</status>\n</data_server_reply>\n"
+
+
+class GivesTwice(Server):
+    def work(self):
+        return self.result("wu_0")
+
+
+class AcknowledgesNothing(Server):
+    def ack(self, _name):
+        return ""
+
+
+class AcknowledgesOthers(Server):
+    def ack(self, name):
+        return super().ack(name) + super().ack("wu999_0")
+
+
+class RefusesUploads(Server):
+    def take(self, _body):
+        return "<data_server_reply>\n    <status>1</status>\n</data_server_reply>\n"
+
+
+class SaysNothing(Server):
+    def work(self):
+        return ""
+
+
+class MakesAnotherHost(Server):
+    def work(self):
+        return f"<hostid>8</hostid>{super().work()}"
+
+
+class HasNoWork(Server):
+    def work(self):
+        return "<message>No tasks sent</message><message>Project has no tasks available</message>"
+
+
+class ComesAgain(Server):
+    """Has work only for those who ask again."""
+
+    asked = 0
+
+    def work(self):
+        self.asked += 1
+        return super().work() if self.asked > 2 else "<message>too recent, ask again</message>"
+
+
+@pytest.fixture
+def play(tmp_path_factory, monkeypatch):
+    """Have one host play against a server of a kind; the server comes back beside the score."""
+    folder = tmp_path_factory.getbasetemp() / "bench"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setattr(crowd, "FOLDER", folder)
+    crowd.build(folder)
+    monkeypatch.setattr(crowd, "build", lambda: folder / "load")
+
+    def run(server, **wishes):
+        class Answer(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                data = server.answer(self.path, body).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as http:
+            http.daemon_threads = True
+            threading.Thread(target=http.serve_forever, daemon=True).start()
+            try:
+                hosts = [Volunteer("0123456789abcdef0123456789abcdef", 7)]
+                usual = {"hosts": hosts, "results": 1, "total": 3, "uploads": True, "most": 10.0}
+                return crowd.play(Play(**usual | wishes), Stage(http.server_port))
+            finally:
+                http.shutdown()
+
+    return run
+
+
+def test_a_host_fetches_uploads_and_reports_until_all_is_done(play):
+    server = Server()
+    played = play(server)
+    assert played.sum["acknowledged_ever"] == played.sum["uploads_ever"] == 3
+    assert server.uploads == {f"wu{place}_0": crowd.output_of(f"wu{place}") for place in range(3)}
+    assert [len(request) > 6000 for request in server.requests] == [True] * 4
+    numbers = [re.search(rb"<rpc_seqno>(\d+)", request)[1] for request in server.requests]
+    assert numbers == [b"1", b"2", b"3", b"4"]
+
+
+def test_new_connections_and_reports_of_their_own_do_as_well(play):
+    played = play(Server(), fresh=True, apart=True)
+    assert played.sum["acknowledged_ever"] == 3
+    assert played.sum["latency_ms"]["reported"]["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("server", "complaint"),
+    [
+        (GivesTwice(), "wu_0 was given twice"),
+        (AcknowledgesNothing(), "1 results were reported, 0 acknowledged"),
+        (AcknowledgesOthers(), "wu999_0 was acknowledged and not reported"),
+        (RefusesUploads(), "An upload was answered with"),
+        (SaysNothing(), "There was no work, and no reason"),
+        (MakesAnotherHost(), "Host 7 was made host 8"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Server) else "",
+)
+def test_a_wrong_reply_fails_the_bench(play, server, complaint):
+    with pytest.raises(BenchError, match=complaint):
+        play(server, most=2.0)
+
+
+def test_no_work_ends_a_load_that_cannot_go_on(play):
+    assert play(HasNoWork(), total=0, seconds=5.0).sum["ran_out"]
+
+
+def test_a_host_that_is_told_to_come_again_asks_again(play):
+    played = play(ComesAgain())
+    assert (played.sum["come_again"], played.sum["acknowledged_ever"]) == (2, 3)
+
+
+def test_a_server_that_is_not_there_fails_the_bench(play):
+    hosts = [Volunteer("0123456789abcdef0123456789abcdef", 7)]
+    with pytest.raises(BenchError, match=r"connection broke|could not be sent"):
+        crowd.play(Play(hosts=hosts, results=1, total=1), Stage(1))
+
+
+def test_without_a_compiler_the_bench_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BenchError, match="Hint: apt install gcc"):
+        crowd.build(tmp_path)

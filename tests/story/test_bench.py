@@ -1,0 +1,35 @@
+"""The bench itself, in small: a real server, every daemon, the load generator, all checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.story.project import ROOT
+
+pytestmark = pytest.mark.story
+
+
+def test_the_bench_runs_its_pipeline_and_finds_everything_as_it_should_be(tmp_path):
+    words = ["--tiny", "--only", "pipeline", "--json", str(tmp_path / "figures.json")]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *words],
+        cwd=ROOT,
+        env={**os.environ, "BENCH_FOLDER": str(tmp_path / "bench")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    kept = json.loads((tmp_path / "figures.json").read_text())
+    figures = {figure["key"]: figure for figure in kept["figures"]}
+    assert {"pgbench_select", "pgbench_update", "pipeline", "memory"} <= figures.keys()
+    assert figures["pipeline"]["count"] == 40
+    assert {"server", "transitioner", "validator"} <= {one["name"] for one in kept["processes"]}
+    assert "pipeline: submit to files deleted" in done.stdout
