@@ -7,11 +7,12 @@ WITH born AS (
         peak_swap_bytes, peak_disk_bytes, stderr, granted_credit
     )
     SELECT
-        replica.workunit_id,
-        replica.app_id,
-        replica.name,
+        w.id,
+        w.app_id,
+        -- As facts.work.result_name has it.
+        w.name || '_' || replica.attempt,
         replica.attempt,
-        replica.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
+        w.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
         CASE
             WHEN w.target_host_id IS NOT NULL THEN 1
             WHEN w.target_account_id IS NOT NULL THEN 2
@@ -41,14 +42,12 @@ WITH born AS (
         0
     FROM unnest(
         %(workunit_ids)s::bigint[],
-        %(app_ids)s::bigint[],
-        %(names)s::text[],
         %(attempts)s::integer[],
-        %(priorities)s::integer[],
         %(retries)s::boolean[]
-    ) WITH ORDINALITY AS replica (workunit_id, app_id, name, attempt, priority, is_retry, place)
-    INNER JOIN workunit AS w ON replica.workunit_id = w.id
-    INNER JOIN app ON replica.app_id = app.id
+    ) WITH ORDINALITY AS replica (workunit_id, attempt, is_retry, place)
+    -- One look-up each: where nothing is known of a young table, a join reads all of it.
+    CROSS JOIN LATERAL (SELECT * FROM workunit WHERE workunit.id = replica.workunit_id OFFSET 0) AS w
+    INNER JOIN app ON w.app_id = app.id
     LEFT JOIN batch ON w.batch_id = batch.id
     CROSS JOIN LATERAL (SELECT replica.is_retry OR coalesce(batch.accelerate, FALSE)) AS urgent (is_so)
     -- Ids in the order of attempts, whichever way the tables are joined.
@@ -71,4 +70,4 @@ written AS (
     WHERE %(ledger)s::boolean
 )
 
-SELECT id FROM born
+SELECT count(*) FROM born

@@ -1,10 +1,12 @@
 -- Lock the workunits that are due, longest due first; those that another pass holds are skipped.
+-- First what tells one from another, then the facts that many have in common: see the transitioner.
 -- When each was due is left out: it is, and reading a time takes longer than judging by it.
 SELECT
     id,
     name,
     app_id,
     priority,
+    canonical_result_id,
     min_quorum,
     target_nresults,
     max_error_results,
@@ -21,10 +23,8 @@ SELECT
     cancel_requested_at,
     error_mask,
     need_validate,
-    canonical_result_id,
     assimilate_state,
     file_delete_state,
-    NULL::timestamptz AS transition_at,
     unsendable_at,
     revalidate_requested_at,
     broadcast,

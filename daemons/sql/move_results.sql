@@ -1,33 +1,7 @@
 -- Move results of locked workunits, each from the state that was judged, on up to three axes, and
--- write down what they are paid.
-WITH move AS (
-    SELECT *
-    FROM unnest(
-        %(workunit_ids)s::bigint[],
-        %(result_ids)s::bigint[],
-        %(axes)s::smallint[],
-        %(sources)s::smallint[],
-        %(targets)s::smallint[],
-        %(becauses)s::smallint[],
-        %(amounts)s::numeric[]
-    ) AS m (workunit_id, result_id, axis, source, target, because, amount)
-),
-
-step AS (
-    SELECT
-        result_id,
-        max(source) FILTER (WHERE axis = %(axis_result)s::smallint) AS was,
-        max(target) FILTER (WHERE axis = %(axis_result)s::smallint) AS becomes,
-        max(source) FILTER (WHERE axis = %(axis_validation)s::smallint) AS was_validated,
-        max(target) FILTER (WHERE axis = %(axis_validation)s::smallint) AS validated,
-        max(source) FILTER (WHERE axis = %(axis_files)s::smallint) AS were_files,
-        max(target) FILTER (WHERE axis = %(axis_files)s::smallint) AS files,
-        max(amount) AS amount
-    FROM move
-    GROUP BY result_id
-),
-
-moved AS (
+-- write down what they are paid.  Steps (what becomes of a result) and moves (what the ledger says
+-- of it) are few and have numbers, for most results of a pass are judged alike.
+WITH moved AS (
     UPDATE result AS r
     SET
         server_state = coalesce(step.becomes / 10, r.server_state),
@@ -35,7 +9,19 @@ moved AS (
         validate_state = coalesce(step.validated, r.validate_state),
         file_delete_state = coalesce(step.files, r.file_delete_state),
         granted_credit = coalesce(step.amount, r.granted_credit)
-    FROM step
+    FROM (
+        SELECT
+            stepping.result_id,
+            stepping.amount,
+            (%(was)s::smallint[])[stepping.number] AS was,
+            (%(becomes)s::smallint[])[stepping.number] AS becomes,
+            (%(was_validated)s::smallint[])[stepping.number] AS was_validated,
+            (%(validated)s::smallint[])[stepping.number] AS validated,
+            (%(were_files)s::smallint[])[stepping.number] AS were_files,
+            (%(files)s::smallint[])[stepping.number] AS files
+        FROM unnest(%(result_ids)s::bigint[], %(numbers)s::integer[], %(amounts)s::numeric[])
+            AS stepping (result_id, number, amount)
+    ) AS step
     WHERE
         r.id = step.result_id
         AND r.server_state * 10 + r.outcome = coalesce(step.was, r.server_state * 10 + r.outcome)
@@ -51,12 +37,16 @@ written AS (
         %(now)s::timestamptz,
         move.workunit_id,
         move.result_id,
-        move.axis,
-        move.source,
-        move.target,
-        move.because,
+        (%(move_axes)s::smallint[])[move.number],
+        (%(move_sources)s::smallint[])[move.number],
+        (%(move_targets)s::smallint[])[move.number],
+        (%(move_becauses)s::smallint[])[move.number],
         %(by)s::smallint
-    FROM move
+    FROM unnest(
+        %(move_workunit_ids)s::bigint[],
+        %(move_result_ids)s::bigint[],
+        %(move_numbers)s::integer[]
+    ) AS move (workunit_id, result_id, number)
     WHERE %(ledger)s::boolean
 )
 

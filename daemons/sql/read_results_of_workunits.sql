@@ -1,16 +1,15 @@
 -- All results of locked workunits; a statement of its own, to see what was reported before the lock.
+-- First what tells one from another, then the facts that many have in common: see the transitioner.
 -- Times that the judgement does not ask for are left out: reading one takes longer than judging it.
 SELECT
     id,
     workunit_id,
-    name,
     attempt,
     server_state,
     outcome,
     validate_state,
     file_delete_state,
     exit_status,
-    NULL::timestamptz AS report_deadline,
     CASE
         WHEN
             outcome = %(no_reply)s::smallint

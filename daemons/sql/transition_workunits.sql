@@ -1,23 +1,6 @@
 -- Write what was decided of locked workunits, their next look included, and their own moves.
-WITH verdict AS (
-    SELECT *
-    FROM unnest(
-        %(ids)s::bigint[],
-        %(look_again_ats)s::timestamptz[],
-        %(need_validates)s::boolean[],
-        %(error_masks)s::integer[],
-        %(resets)s::boolean[],
-        %(release_states)s::smallint[],
-        %(assimilate_states)s::smallint[],
-        %(file_delete_states)s::smallint[],
-        %(reopenings)s::boolean[]
-    ) AS v (
-        id, look_again_at, need_validate, error_mask, reset_class, release_state,
-        assimilate_state, file_delete_state, reopened
-    )
-),
-
-moved AS (
+-- Verdicts and moves are few and have numbers, for most workunits of a pass are judged alike.
+WITH moved AS (
     UPDATE workunit AS w
     SET
         transition_at = verdict.look_again_at,
@@ -40,7 +23,19 @@ moved AS (
         assimilate_after = CASE WHEN NOT verdict.reopened THEN w.assimilate_after END,
         lease_until = CASE WHEN NOT verdict.reopened THEN w.lease_until END,
         lease_token = w.lease_token + verdict.reopened::integer
-    FROM verdict
+    FROM (
+        SELECT
+            judged.id,
+            (%(look_again_ats)s::timestamptz[])[judged.number] AS look_again_at,
+            (%(need_validates)s::boolean[])[judged.number] AS need_validate,
+            (%(error_masks)s::integer[])[judged.number] AS error_mask,
+            (%(resets)s::boolean[])[judged.number] AS reset_class,
+            (%(release_states)s::smallint[])[judged.number] AS release_state,
+            (%(assimilate_states)s::smallint[])[judged.number] AS assimilate_state,
+            (%(file_delete_states)s::smallint[])[judged.number] AS file_delete_state,
+            (%(reopenings)s::boolean[])[judged.number] AS reopened
+        FROM unnest(%(ids)s::bigint[], %(numbers)s::integer[]) AS judged (id, number)
+    ) AS verdict
     WHERE w.id = verdict.id
     RETURNING w.id
 ),
@@ -50,19 +45,14 @@ written AS (
     SELECT
         %(now)s::timestamptz,
         move.workunit_id,
-        move.axis,
-        move.source,
-        move.target,
-        move.because,
+        (%(axes)s::smallint[])[move.number],
+        (%(sources)s::smallint[])[move.number],
+        (%(targets)s::smallint[])[move.number],
+        (%(becauses)s::smallint[])[move.number],
         %(by)s::smallint
-    FROM unnest(
-        %(move_workunit_ids)s::bigint[],
-        %(move_axes)s::smallint[],
-        %(move_sources)s::smallint[],
-        %(move_targets)s::smallint[],
-        %(move_becauses)s::smallint[]
-    ) AS move (workunit_id, axis, source, target, because)
+    FROM unnest(%(move_workunit_ids)s::bigint[], %(move_numbers)s::integer[])
+        AS move (workunit_id, number)
     WHERE %(ledger)s::boolean
 )
 
-SELECT id FROM moved
+SELECT count(*) FROM moved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemons.science.interfaces import Brought
@@ -93,7 +94,7 @@ class Judged:
     pay: Decimal | None = None
     valid: tuple[Success, ...] = ()
     refused: tuple[Success, ...] = ()
-    moves: tuple[tuple[Success, Move], ...] = ()
+    moves: tuple[tuple[Success, tuple[Move, ...]], ...] = ()
     unfinished: bool = False
 
 
@@ -135,7 +136,7 @@ def judge(workunit: Asking, successes: Sequence[Success], comparison: Comparison
         pay=pay if valid else None,
         valid=valid,
         refused=refused,
-        moves=tuple((by_id[one], move) for one, move in _moves(found, by_id)),
+        moves=tuple(_moves(found, by_id)),
     )
 
 
@@ -179,7 +180,9 @@ def _pay(workunit: Asking, valid: Iterable[Success]) -> Decimal:
     )
 
 
-def _moves(found: quorum.Consensus, by_id: dict[int, Success]) -> Iterable[tuple[int, Move]]:
+def _moves(
+    found: quorum.Consensus, by_id: dict[int, Success]
+) -> Iterable[tuple[Success, tuple[Move, ...]]]:
     judged = (
         (found.valid, ValidateState.VALID, Because.AGREES),
         (found.invalid, ValidateState.INVALID, Because.DISAGREES),
@@ -188,11 +191,18 @@ def _moves(found: quorum.Consensus, by_id: dict[int, Success]) -> Iterable[tuple
     )
     for ids, target, because in judged:
         for one in ids:
-            source = by_id[one].validate_state
-            if source != target:
-                yield one, Move(Axis.VALIDATION, source, target, because, Actor.VALIDATOR)
-    for one in found.missing:
-        yield one, _UNREADABLE
+            success = by_id[one]
+            if step := _step(success.validate_state, target, because):
+                yield success, step
+
+
+@cache
+def _step(source: int, target: ValidateState, because: Because) -> tuple[Move, ...]:
+    """What is said of a success: nothing if it was said before."""
+    unreadable = (_UNREADABLE,) if because is Because.OUTPUT_MISSING else ()
+    if source == target:
+        return unreadable
+    return (Move(Axis.VALIDATION, source, target, because, Actor.VALIDATOR), *unreadable)
 
 
 _UNREADABLE = Move(

@@ -97,9 +97,10 @@ def _anew(workunit: Asking, successes: list[Success], limit: timedelta) -> Previ
     except (worker.ScienceFailed, TransientScienceError, BadOptions) as error:
         return replace(known, trouble=str(error))
     after = {one.id: ValidateState.INIT for one in successes}
-    for success, move in judged.moves:
-        if move.axis is Axis.VALIDATION:
-            after[success.id] = ValidateState(move.target)
+    for success, step in judged.moves:
+        for move in step:
+            if move.axis is Axis.VALIDATION:
+                after[success.id] = ValidateState(move.target)
     before = {one.id: ValidateState(one.validate_state) for one in successes}
     return replace(known, canonical_after=judged.canonical, before=before, after=after)
 

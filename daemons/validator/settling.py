@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from daemons.result_moves import ResultMoves
 from daemons.validator.comparing import Success
 from daemons.validator.paying import pay_and_learn
 from daemons.validator.worth import appraise
@@ -12,14 +13,16 @@ from scheduler.lifecycle import (
     Actor,
     Axis,
     Because,
+    Move,
     ResultState,
     ValidateState,
     WorkunitState,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+    from decimal import Decimal
 
     from daemons.validator.comparing import Judged
 
@@ -59,34 +62,28 @@ def settle(judged: Sequence[Judged], *, now: datetime, is_leased: bool = False) 
 
 
 def _move_results(judged: Sequence[Judged], *, now: datetime) -> None:
-    moves = [(one, success, move) for one in judged for success, move in one.moves]
-    if not moves:
-        return
-    moved = sql.fetch(
-        "move_results",
-        {
-            "now": now,
-            "by": Actor.VALIDATOR.value,
-            "axis_result": Axis.RESULT.value,
-            "axis_validation": Axis.VALIDATION.value,
-            "axis_files": Axis.RESULT_FILES.value,
-            "workunit_ids": [one.workunit.id for one, _, _ in moves],
-            "result_ids": [success.id for _, success, _ in moves],
-            "axes": [move.axis.value for _, _, move in moves],
-            "sources": [int(move.source) for _, _, move in moves],
-            "targets": [int(move.target) for _, _, move in moves],
-            "becauses": [move.because.value for _, _, move in moves],
-            # What was granted once stays, whatever is said of the result later.
-            "amounts": [
-                (success.granted_credit or one.pay) if move.because is Because.AGREES else None
-                for one, success, move in moves
-            ],
-        },
-        PACKAGE,
-    )
-    if missed := {success.id for _, success, _ in moves} - {row["id"] for row in moved}:
+    moves = ResultMoves()
+    numbers: dict[tuple[Move, ...], int] = {}
+    for one in judged:
+        moves.add(_moving(one, moves, numbers))
+    if missed := moves.write(by=Actor.VALIDATOR, now=now):
         msg = f"Results {sorted(missed)[:10]} are no longer in the states that were judged."
         raise StaleValidation(msg)
+
+
+def _moving(
+    one: Judged, moves: ResultMoves, numbers: dict[tuple[Move, ...], int]
+) -> Iterator[tuple[int, int, int, Decimal | None]]:
+    for success, step in one.moves:
+        number = numbers.get(step) or numbers.setdefault(step, moves.step(step))
+        # What was granted once stays, whatever is said of the result later.
+        agrees = any(move.because is Because.AGREES for move in step)
+        yield (
+            one.workunit.id,
+            success.id,
+            number,
+            success.granted_credit or one.pay if agrees else None,
+        )
 
 
 def _mark_outliers(judged: Sequence[Judged]) -> None:
@@ -122,7 +119,7 @@ def _counts(judged: Sequence[Judged], *, paid: int) -> dict[str, int]:
     return {
         "with a canonical result": sum(one.canonical is not None for one in judged),
         "inconclusive": sum(
-            any(move.target == ValidateState.INCONCLUSIVE for _, move in one.moves)
+            any(step[0].target == ValidateState.INCONCLUSIVE for _, step in one.moves)
             and one.canonical is None
             for one in judged
         ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from json import loads
@@ -45,6 +47,13 @@ def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dic
         return rows
 
 
+def fetch_rows(name: str, params: Params, package: str = "scheduler.sql") -> list[tuple[Any, ...]]:
+    """Run a statement and return its rows as tuples: for passes, which read thousands."""
+    with _run(name, params, package) as cursor:
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
 _Shape = tuple[tuple[str, ...], tuple[str, ...]]
 _shapes: dict[tuple[str, str], _Shape] = {}
 
@@ -78,6 +87,14 @@ def execute(name: str, params: Params, package: str = "scheduler.sql") -> int:
     """Run a statement and return how many rows it touched."""
     with _run(name, params, package) as cursor:
         return int(cursor.rowcount)
+
+
+def array(values: Iterable[int | datetime | Decimal | None]) -> str:
+    """Write values as PostgreSQL writes an array of them; the statement's cast says of which type.
+
+    For a fifth of psycopg's time, which asks each value of a list for its type.
+    """
+    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
 def json_array(values: Sequence[Any]) -> list[Jsonb]:

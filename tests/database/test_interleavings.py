@@ -145,14 +145,14 @@ def test_a_transitioner_judges_what_was_reported_before_its_lock(monkeypatch):
     workunit = rows.a_workunit()
     done = rows.a_result(workunit, "success", output=b"a")
     sent = rows.a_result(workunit, "sent")
-    real = transitioner.sql.fetch
+    real = transitioner.sql.fetch_rows
 
     def report_first(name, *rest):
         if name == "lock_due_workunits":
             Meanwhile(lambda: report(sent.pk, at=rows.hours(-0.5))).wait()
         return real(name, *rest)
 
-    monkeypatch.setattr(transitioner.sql, "fetch", report_first)
+    monkeypatch.setattr(transitioner.sql, "fetch_rows", report_first)
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert workunit.need_validate

@@ -1,0 +1,95 @@
+"""Moves results of locked workunits, thousands in one statement.
+
+Nearly all results of a pass are moved alike.  So what becomes of a result (a *step*: its moves on
+up to three axes) is described once and has a number; the statement gets ids and numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler import sql
+from scheduler.lifecycle import Axis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+    from decimal import Decimal
+
+    from scheduler.lifecycle import Actor, Move
+    from scheduler.policy.verdicts import ResultMove
+
+PACKAGE = "daemons.sql"
+
+
+class ResultMoves:
+    """What is to become of results; nothing of it is done before `write`."""
+
+    def __init__(self) -> None:
+        self._steps: list[dict[Axis, tuple[int, int]]] = []
+        self._moves: list[tuple[int, int, int, int]] = []
+        #: For each step, the numbers of its moves.
+        self._moves_of: list[range] = []
+        self._rows: list[tuple[int, int, int, Decimal | None]] = []
+
+    def step(self, moves: Sequence[Move | ResultMove]) -> int:
+        """The number of a step that consists of these moves, in the ledger's order."""
+        self._steps.append({move.axis: (int(move.source), int(move.target)) for move in moves})
+        first = len(self._moves) + 1
+        self._moves += [
+            (move.axis.value, int(move.source), int(move.target), move.because.value)
+            for move in moves
+        ]
+        self._moves_of.append(range(first, len(self._moves) + 1))
+        return len(self._steps)
+
+    def add(self, rows: Iterable[tuple[int, int, int, Decimal | None]]) -> None:
+        """Results that make a step: ids of workunit and result, its number, what it is paid."""
+        self._rows += rows
+
+    def write(self, *, by: Actor, now: datetime) -> set[int]:
+        """Make the moves; the ids of results that were no longer in the states that were judged.
+
+        If there are any, the caller rolls back: the ledger says that all of them moved.
+        """
+        if not self._rows:
+            return set()
+        moving = [
+            (workunit_id, result_id, move)
+            for workunit_id, result_id, number, _ in self._rows
+            for move in self._moves_of[number - 1]
+        ]
+        result_ids = [row[1] for row in self._rows]
+        moved = sql.fetch_rows(
+            "move_results",
+            {
+                "now": now,
+                "by": by.value,
+                "result_ids": sql.array(result_ids),
+                "numbers": sql.array(row[2] for row in self._rows),
+                "amounts": sql.array(row[3] for row in self._rows),
+                **self._step_params(),
+                "move_workunit_ids": sql.array(move[0] for move in moving),
+                "move_result_ids": sql.array(move[1] for move in moving),
+                "move_numbers": sql.array(move[2] for move in moving),
+                "move_axes": sql.array(move[0] for move in self._moves),
+                "move_sources": sql.array(move[1] for move in self._moves),
+                "move_targets": sql.array(move[2] for move in self._moves),
+                "move_becauses": sql.array(move[3] for move in self._moves),
+            },
+            PACKAGE,
+        )
+        return (
+            set(result_ids) - {id_ for (id_,) in moved} if len(moved) < len(result_ids) else set()
+        )
+
+    def _step_params(self) -> dict[str, str]:
+        params = {}
+        for axis, (was, becomes) in {
+            Axis.RESULT: ("was", "becomes"),
+            Axis.VALIDATION: ("was_validated", "validated"),
+            Axis.RESULT_FILES: ("were_files", "files"),
+        }.items():
+            params[was] = sql.array(step.get(axis, (None, None))[0] for step in self._steps)
+            params[becomes] = sql.array(step.get(axis, (None, None))[1] for step in self._steps)
+        return params
