@@ -3,7 +3,8 @@
 Claim, act, settle: a lease with a fencing token is taken, the science works with no transaction
 open, and a guarded update settles what still carries our token.  Files are synced once per batch
 before anything counts as assimilated.  Whatever fails is put off, longer each time, and parked when
-it failed too often; others go on.  What failed before comes last in a batch, and an app whose
+it failed too often; others go on.  A full disk is nobody's failure: workunits wait until there is
+room.  What failed before comes last in a batch, and an app whose
 science failed slowly is left alone for the rest of it, so that a hang costs others little.
 """
 
@@ -55,10 +56,14 @@ SLOW = timedelta(seconds=1)
 #: The shortest and the longest time for which a workunit can be deferred.
 SOONEST, LATEST = timedelta(seconds=1), timedelta(days=365)
 
+#: When what found the disk full is tried again.
+NO_ROOM = timedelta(seconds=30)
+
 #: How much of what went wrong goes into the log; characters.
 _EXCERPT = 500
+_FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TROUBLES_OF_THE_MACHINE = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+    {errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
 _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
 
@@ -77,6 +82,10 @@ class _Batch:
     records: list[Records] = field(default_factory=list)
     #: By app id, the seconds that failures of its science took.
     lost: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    #: By app id.
+    assimilators: dict[int, Assimilator] = field(default_factory=dict)
+    #: What is said of the disk if it is full.
+    full_disk: str = ""
     counts: Counter[str] = field(default_factory=Counter)
 
     def moment(self) -> datetime:
@@ -117,6 +126,9 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     ):
         _hand_over(group, batch)
         _settle_batch(batch)
+    if waiting := batch.counts["waiting for room on disk"]:
+        extra = {"workunits": waiting, "reason": batch.full_disk}
+        log.error("disk is full", extra=extra)
     return Tally(
         seen=len(claimed),
         counts=dict(batch.counts),
@@ -146,9 +158,11 @@ def _is_exhausted(row: dict[str, Any], batch: _Batch) -> bool:
 def _hand_over_one(row: dict[str, Any], batch: _Batch) -> bool:
     """Hand one workunit over; whether the science did not fail."""
     try:
-        assimilate = assimilators.find(
-            row["assimilator"], row["assimilator_options"], row["science_time_limit"]
-        )
+        assimilate = batch.assimilators.get(row["app_id"])
+        if assimilate is None:
+            assimilate = batch.assimilators[row["app_id"]] = assimilators.find(
+                row["assimilator"], row["assimilator_options"], row["science_time_limit"]
+            )
         if getattr(assimilate, "transactional", False):
             _hand_over_and_settle(assimilate, row, batch)
         else:
@@ -198,6 +212,11 @@ def _defer(row: dict[str, Any], later: Defer, batch: _Batch) -> bool:
 
 
 def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
+    if isinstance(error, OSError) and error.errno in _FULL_DISK:
+        batch.full_disk = str(error)
+        batch.given_back.append((row, batch.moment() + NO_ROOM))
+        batch.counts["waiting for room on disk"] += 1
+        return
     told = _told(error)
     transient = _is_transient(error)
     # The traceback is kept with the workunit: `manage.py parked show`.
@@ -257,7 +276,8 @@ def _keep_files(batch: _Batch) -> None:
         if batch.written:
             storage.sync_results(batch.written)
     except OSError as error:
-        log.exception("results not on disk", extra={"files": len(batch.written)})
+        if error.errno not in _FULL_DISK:
+            log.exception("results not on disk", extra={"files": len(batch.written)})
         troubles = {row["id"]: error for row in batch.done}
     for row in batch.done:
         if trouble := troubles.get(row["id"]):

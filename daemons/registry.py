@@ -50,7 +50,7 @@ DAEMONS: tuple[Daemon, ...] = (
     Daemon(
         "assimilator",
         assimilator.run_pass,
-        batch=200,
+        batch=1000,
         pause=1.0,
         summary="Hands every finished workunit, good or failed, to the science.",
     ),

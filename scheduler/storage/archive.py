@@ -12,7 +12,8 @@ from typing import BinaryIO, Final
 
 from django.conf import settings
 
-from scheduler.storage.disk import create, sync_folder, write_all
+from scheduler.storage.disk import create, write_all
+from scheduler.storage.syncing import sync_folder
 
 _CHUNK: Final = 1 << 20
 _TRAILER: Final = 8

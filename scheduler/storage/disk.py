@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -139,29 +139,3 @@ def copy(source: BinaryIO, target: BinaryIO) -> None:
         if error.errno not in _NO_CLONE:
             raise
     shutil.copyfileobj(source, target, _CHUNK)  # what the kernel left, most often nothing
-
-
-def sync(paths: Iterable[str], *, top: str) -> None:
-    """Put files on the disk for good, and each folder between them and ``top``, once each."""
-    folders: set[str] = {top}
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        folder = os.path.dirname(path)
-        while folder not in folders and len(folder) > len(top):
-            folders.add(folder)
-            folder = os.path.dirname(folder)
-    for folder in folders:
-        sync_folder(folder)
-
-
-def sync_folder(path: str) -> None:
-    """Put the names in a folder on the disk for good."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

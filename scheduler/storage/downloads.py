@@ -13,9 +13,11 @@ from typing import BinaryIO, Final
 
 from django.conf import settings
 
+from scheduler.storage.deleting import delete_each, delete_with_digest
 from scheduler.storage.digests import Digest, Hashes, digest_of, keep_digest, read_digest
-from scheduler.storage.disk import create, link, sync, unlink, write_all
-from scheduler.storage.names import BadFileName, beside, path_of
+from scheduler.storage.disk import create, link, unlink, write_all
+from scheduler.storage.names import beside, path_of
+from scheduler.storage.syncing import sync
 
 _CHUNK: Final = 1 << 20
 
@@ -98,17 +100,9 @@ def open_download(name: str) -> tuple[BinaryIO, Digest | None]:
 
 def sync_downloads(names: Iterable[str]) -> None:
     """Put published files on the disk for good: once per batch, before its commit."""
-    sync((path_of("download", name) for name in names), top=f"{settings.VAR_DIR}/download")
+    sync([path_of("download", name) for name in names], top=f"{settings.VAR_DIR}/download")
 
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
     """Delete published files; return name -> error for those that resist."""
-    failures: dict[str, str] = {}
-    for name in names:
-        try:
-            path = path_of("download", name)
-            unlink(path)
-            unlink(beside(path, "digest"))
-        except (OSError, BadFileName) as error:
-            failures[name] = str(error)
-    return failures
+    return delete_each(names, lambda name: delete_with_digest(path_of("download", name)))

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from scheduler.storage.disk import unlink
-from scheduler.storage.names import beside
+from scheduler.storage.deleting import delete_with_digest
 from scheduler.storage.uploads import UploadLocked, delete_partial
 
 
@@ -48,8 +47,7 @@ def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
             if file.path.endswith(".part"):
                 delete_partial(file.path)
             else:
-                unlink(file.path)
-                unlink(beside(file.path, "digest"))
+                delete_with_digest(file.path)
             gone.append(file)
     return gone
 

@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from django.conf import settings
 
-from scheduler.storage.disk import copy, create, replacing, sync
-from scheduler.storage.names import check_name
+from scheduler.storage.disk import copy, create, replacing
+from scheduler.storage.names import check_name, path_of
+from scheduler.storage.syncing import sync
 from scheduler.storage.uploads import open_upload
+
+_NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
-    """Copy an upload to ``results/<app>/<relative>``, replacing what is there; return the path.
+    """File an upload as ``results/<app>/<relative>``, replacing what is there; return the path.
 
-    Shares the blocks with the upload where the file system can. Not on the disk for good before
-    ``sync_results``. Raises FileNotFoundError without the upload, BadFileName for the path.
+    It is a second name of the same file, which nobody writes again; a copy where the file system
+    cannot do that. Not on the disk for good before ``sync_results``. Raises FileNotFoundError
+    without the upload, BadFileName for the path.
     """
     target = _result_path(app, relative)
-    with open_upload(upload_name) as source, replacing(target) as kept:
-        copy(source, kept)
-    return target
+    source = path_of("upload", upload_name)
+    try:
+        _link_over(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with open_upload(upload_name) as upload, replacing(Path(target)) as kept:
+            copy(upload, kept)
+    return Path(target)
+
+
+def _link_over(source: str, target: str) -> None:
+    folder = os.path.dirname(target)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        if not os.path.samefile(source, target):
+            temporary = f"{folder}/.{secrets.token_hex(8)}.part"
+            os.link(source, temporary)
+            os.rename(temporary, target)
 
 
 def write_result(*, app: str, relative: str, data: bytes) -> Path:
     """Write bytes to ``results/<app>/<relative>``, replacing what is there; return the path."""
-    target = _result_path(app, relative)
+    target = Path(_result_path(app, relative))
     with replacing(target) as file:
         file.write(data)
     return target
@@ -40,7 +70,7 @@ def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) 
     One change at a time, whichever process asks; a reader sees the old file or the new one, and so
     does a power cut: the new one is on the disk before it takes the name.
     """
-    target = _result_path(app, relative)
+    target = Path(_result_path(app, relative))
     lock = create(f"{target.parent}/.{target.name}.lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,10 +89,11 @@ def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) 
 
 def sync_results(paths: Iterable[Path]) -> None:
     """Put results on the disk for good, files and folders: once per batch, before its commit."""
-    sync(map(os.fspath, paths), top=f"{settings.VAR_DIR}/results")
+    top = f"{settings.VAR_DIR}/results"
+    sync([os.fspath(path) for path in paths], top=top)
 
 
-def _result_path(app: str, relative: str) -> Path:
+def _result_path(app: str, relative: str) -> str:
     for part in (app, *relative.split("/")):
         check_name(part)
-    return Path(settings.VAR_DIR, "results", app, relative)
+    return f"{settings.VAR_DIR}/results/{app}/{relative}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from typing import BinaryIO, Final, Self
 
 from django.conf import settings
 
+from scheduler.storage.deleting import delete_each, delete_with_digest
 from scheduler.storage.digests import (
     Digest,
     Hashes,
@@ -26,12 +28,12 @@ from scheduler.storage.disk import (
     create_nameless,
     link,
     name_nameless,
-    sync_folder,
     unlink,
     write_all,
 )
-from scheduler.storage.names import BadFileName, beside, path_of
+from scheduler.storage.names import beside, path_of
 from scheduler.storage.notices import notice
+from scheduler.storage.syncing import sync_folder
 
 #: Uploads are refused while fewer bytes than this would stay free on the disk.
 MIN_FREE_BYTES: Final = 100_000_000
@@ -268,18 +270,19 @@ def open_upload(name: str) -> BinaryIO:
 
 def delete_uploads(names: Iterable[str]) -> dict[str, str]:
     """Delete uploads, finished or not; return name -> error for those that resist."""
-    failures: dict[str, str] = {}
-    for name in names:
+    return delete_each(names, _delete_upload)
+
+
+def _delete_upload(name: str) -> None:
+    path = path_of("upload", name)
+    delete_with_digest(path)
+    partial = beside(path, "part")
+    if os.access(partial, os.F_OK):
         try:
-            path = path_of("upload", name)
-            unlink(path)
-            unlink(beside(path, "digest"))
-            delete_partial(beside(path, "part"))
+            delete_partial(partial)
         except UploadLocked:
-            failures[name] = f"Upload {name!r} is being written. Hint: try again later."
-        except (OSError, BadFileName) as error:
-            failures[name] = str(error)
-    return failures
+            message = f"Upload {name!r} is being written. Hint: try again later."
+            raise BlockingIOError(errno.EAGAIN, message) from None
 
 
 def delete_partial(partial: str) -> None:

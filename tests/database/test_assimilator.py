@@ -172,7 +172,7 @@ def test_leases_of_others_do_not_count_as_failures():
 
 @pytest.mark.parametrize(
     "trouble",
-    [TransientScienceError("away"), OperationalError("deadlock"), OSError(errno.ENOSPC, "full")],
+    [TransientScienceError("away"), OperationalError("deadlock"), OSError(errno.EIO, "disk")],
 )
 def test_what_may_heal_parks_only_after_ten_times_as_many(trouble):
     sinks.answers[:] = [trouble] * 30
@@ -264,10 +264,10 @@ def test_files_are_on_the_disk_before_anything_counts_as_assimilated(monkeypatch
 
 
 def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
-    def full(_paths):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def broken(_paths):
+        raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(storage, "sync_results", full)
+    monkeypatch.setattr(storage, "sync_results", broken)
     workunit = finished()
     assert a_pass(assimilator).done == {"put off": 1}
     workunit.refresh_from_db()
@@ -275,6 +275,51 @@ def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
     failure = ScienceFailure.objects.get()
     assert (failure.failures, failure.transients) == (0, 1)
     assert "results not on disk" in caplog.messages
+
+
+@pytest.mark.parametrize("act", ["sync_results", "keep_result"])
+def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, caplog):
+    def full(*_args, **_names):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    workunits = [finished(rows.an_app()) for _ in range(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, act, full)
+        assert a_pass(assimilator).done == {"waiting for room on disk": 3}
+    assert [record.getMessage() for record in caplog.records] == ["disk is full"]
+    assert ScienceFailure.objects.count() == 0
+    assert a_pass(assimilator).seen == 0
+    again = rows.hours(0) + assimilator.NO_ROOM + timedelta(seconds=1)
+    assert a_pass(assimilator, now=again).done == {"assimilated": 3}
+    for workunit in workunits:
+        assert list(storage.upload_path("x").parents[2].glob(f"results/*/{workunit.name}/*"))
+
+
+@pytest.mark.parametrize("moment", ["files are there", "files are on the disk"])
+def test_a_crash_between_the_files_and_the_settlement_leaves_each_file_once(moment, monkeypatch):
+    """The next to come finds the names taken by the very files that it files."""
+
+    class Crash(BaseException):
+        pass
+
+    def crash(*_args, **_names):
+        raise Crash
+
+    app = rows.an_app()
+    workunits = [finished(app, data=b"%d" % number) for number in range(12)]
+    with monkeypatch.context() as patch:
+        if moment == "files are there":
+            patch.setattr(storage, "sync_results", crash)
+        else:
+            patch.setattr(assimilator, "_settle", crash)
+        with pytest.raises(Crash):
+            a_pass(assimilator)
+    assert Workunit.objects.filter(assimilate_state=1).count() == 12
+    assert a_pass(assimilator, now=rows.hours(2)).done == {"assimilated": 12}
+    results = storage.upload_path("x").parents[2] / "results" / app.name
+    kept = sorted(path for path in results.rglob("*") if path.is_file())
+    assert sorted(path.read_bytes() for path in kept) == sorted(b"%d" % n for n in range(12))
+    assert {path.parent.name for path in kept} == {workunit.name for workunit in workunits}
 
 
 def test_who_is_slow_keeps_nobody_waiting_for_the_settlement(monkeypatch):

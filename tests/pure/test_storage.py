@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import doctest
 import errno
 import fcntl
@@ -10,6 +11,8 @@ import hashlib
 import io
 import os
 import stat
+import threading
+import time
 from datetime import date
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler import storage
-from scheduler.storage import archive, names
+from scheduler.storage import archive, names, syncing
 
 DAY = date(2026, 1, 2)
 
@@ -315,6 +318,25 @@ def test_what_resists_deletion_is_named_and_the_rest_is_deleted(var) -> None:
     assert not storage.upload_path("out_1").exists()
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["quick disk", "slow disk"])
+def test_many_files_are_deleted_however_long_the_disk_takes(var, monkeypatch, waits) -> None:
+    names = [f"out_{number}" for number in range(60)]
+    for name in names:
+        storage.put_upload(name, b"residues", md5=None)
+    storage.upload_path("bad").mkdir(parents=True)
+    if waits:
+        unlink = os.unlink
+        monkeypatch.setattr(os, "unlink", lambda path: (time.sleep(0.001), unlink(path)))
+    threads = set()
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda *given: (threads.add(threading.get_ident()), access(*given))[1]
+    )
+    assert set(storage.delete_uploads([*names, "bad", ".."])) == {"bad", ".."}
+    assert files_under(var / "upload") == set()
+    assert len(threads) > 1 or not waits
+
+
 # Uploads that arrive whole
 
 
@@ -417,6 +439,7 @@ def test_a_result_is_copied_where_the_kernel_does_not_copy(var, monkeypatch) -> 
     def not_here(*_):
         raise OSError(errno.EXDEV, "other disk")
 
+    monkeypatch.setattr(os, "link", not_here)
     monkeypatch.setattr(os, "copy_file_range", not_here)
     upload("out_0", b"residues")
     path = storage.keep_result(upload_name="out_0", app="mersenne", relative="out")
@@ -444,6 +467,50 @@ def test_results_are_synced_once_with_every_folder_above_them(var, monkeypatch) 
     storage.sync_results(paths)
     folders = [str(var / "results" / part) for part in ("", "a", "a/b")]
     assert sorted(synced) == sorted([*map(str, paths), *(f.rstrip("/") for f in folders)])
+
+
+@pytest.mark.parametrize("many", [3, 20])
+@pytest.mark.parametrize("kernel", ["new", "old", "without syncfs"])
+def test_many_results_are_synced_by_one_call_where_the_kernel_can(var, monkeypatch, kernel, many):
+    paths = [storage.write_result(app="a", relative=f"{i}/out", data=b"x") for i in range(many)]
+    files, systems = [], []
+    monkeypatch.setattr(os, "fsync", files.append)
+    monkeypatch.setattr(syncing, "_syncfs", lambda folder: systems.append(folder) or True)
+    if kernel == "old":
+        monkeypatch.setattr(syncing, "_TELLS_ERRORS", (99, 0))
+    if kernel == "without syncfs":
+        monkeypatch.setattr(syncing, "_libc", object())
+    storage.sync_results(paths)
+    at_once = many == 20 and kernel == "new"
+    assert (len(systems), len(files)) == ((1, 0) if at_once else (0, 2 * many + 2))
+
+
+def test_what_could_not_be_synced_is_said(var, monkeypatch):
+    paths = [storage.write_result(app="a", relative=f"{i}", data=b"x") for i in range(20)]
+    storage.sync_results(paths)
+
+    class Libc:
+        def __init__(self, number):
+            self.number = number
+
+        def syncfs(self, _descriptor):
+            ctypes.set_errno(self.number)
+            return -1
+
+    monkeypatch.setattr(syncing, "_libc", Libc(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left"):
+        storage.sync_results(paths)
+    monkeypatch.setattr(syncing, "_libc", Libc(errno.ENOSYS))
+    storage.sync_results(paths)
+
+
+def test_a_result_that_is_kept_twice_is_the_same_file(var):
+    upload("out_0", b"residues")
+    upload("out_1", b"others")
+    for name, data in (("out_0", b"residues"), ("out_0", b"residues"), ("out_1", b"others")):
+        path = storage.keep_result(upload_name=name, app="mersenne", relative="wu_1/out")
+        assert path.read_bytes() == data
+    assert files_under(var / "results") == {"mersenne/wu_1/out"}
 
 
 def test_an_archive_grows_by_members_that_any_tool_reads(var) -> None:

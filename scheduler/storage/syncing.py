@@ -1,0 +1,71 @@
+"""Puts files on the disk for good: one by one, or a whole file system at once."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+#: From so many files on, one `syncfs` is cheaper than an `fsync` of each and of their folders.
+MANY: Final = 8
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+#: Linux tells of what could not be written in a `syncfs` from this version on.
+_TELLS_ERRORS: Final = (5, 8)
+
+
+def sync(paths: Sequence[str], *, top: str) -> None:
+    """Put files on the disk for good, with the folders between them and ``top``."""
+    if len(paths) < MANY or not _sync_file_systems({top, *map(os.path.dirname, paths)}):
+        _sync_each(paths, top)
+
+
+def sync_folder(path: str) -> None:
+    """Put the names in a folder on the disk for good."""
+    _fsync(path, os.O_DIRECTORY)
+
+
+def _sync_each(paths: Iterable[str], top: str) -> None:
+    folders: set[str] = {top}
+    for path in paths:
+        _fsync(path)
+        folder = os.path.dirname(path)
+        while folder not in folders and len(folder) > len(top):
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def _fsync(path: str, flags: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_file_systems(folders: Iterable[str]) -> bool:
+    """Whether all that these folders' file systems were given is on their disks for good."""
+    one_of_each = {os.stat(folder).st_dev: folder for folder in folders}
+    return _can_syncfs() and all(_syncfs(folder) for folder in one_of_each.values())
+
+
+def _can_syncfs() -> bool:
+    major, minor = os.uname().release.split(".")[:2]
+    return hasattr(_libc, "syncfs") and (int(major), int(minor.partition("-")[0])) >= _TELLS_ERRORS
+
+
+def _syncfs(folder: str) -> bool:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not _libc.syncfs(descriptor):
+            return True
+        number = ctypes.get_errno()
+    finally:
+        os.close(descriptor)
+    if number in {errno.ENOSYS, errno.EINVAL}:
+        return False
+    raise OSError(number, os.strerror(number), folder)
