@@ -60,6 +60,17 @@ def proof(request):
     return Proof(request.node)
 
 
+@pytest.fixture
+def ground(transactional_db, keys_of_this_session):
+    """Apps and accounts, and a way back to them in milliseconds."""
+    from tests.long.ground import Ground
+
+    one = Ground()
+    one.lay()
+    yield one
+    one.leave()
+
+
 def pytest_terminal_summary(terminalreporter):
     """One line a test, and the sum that *Done when* asks for."""
     told = [

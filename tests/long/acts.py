@@ -1,0 +1,275 @@
+"""What a process does in an interleaving, and where two or three meet."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+
+from scheduler.models import Result
+from scheduler.operations import dispatch
+from tests.long import counted
+from tests.long.computers import ENDS
+from tests.long.ground import APPS
+from tests.long.rules import SHARDS
+
+DAY = timedelta(days=1)
+SCENARIOS = {}
+
+
+def play(var, world, what, words, take_turn):
+    """Do one act in a worker's process; the world as it is afterwards, seen from there."""
+    settings.VAR_DIR = var
+    # Whoever waits a moment for another's lock lets others go on meanwhile.
+    dispatch.sleep = take_turn
+    counted.forget()
+    getattr(world, what)(*words[0], **words[1])
+    world.answers = counted.told()
+    return world
+
+
+def act(what, *args, **options):
+    return what, (args, options)
+
+
+def scenario(function):
+    SCENARIOS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def given(world, chance, *, apps=None, quorum=None, extra=0, workunits=None, **rules):
+    """Workunits whose results are with computers; those computers, each with what it holds."""
+    quorum = quorum or chance.choice((1, 2, 2, 3))
+    app = chance.choice(apps or [app for app in APPS if app != "science"])
+    world.submit(
+        app,
+        workunits or chance.randint(1, 3),
+        min_quorum=quorum,
+        target_nresults=quorum + extra,
+        **rules,
+    )
+    world.run("transitioner")
+    for computer in world.computers:
+        if not Result.objects.filter(server_state=2).exists():
+            break
+        world.meet(computer, wants=50000.0)
+    world.run("transitioner")
+    return [index for index, computer in enumerate(world.computers) if computer.held]
+
+
+def reports(world, index, end="right", *, wants=0.0):
+    """The report of all that a computer holds, as an act."""
+    names = list(world.computers[index].held)
+    return act("meet_of", index, reports=[(name, end) for name in names], wants=wants)
+
+
+def ends(chance):
+    return chance.choice(("right", "right", "right", "wrong", *ENDS))
+
+
+def passes(chance, daemon, **options):
+    if chance.random() < 0.3:
+        options["shard"] = chance.choice(SHARDS)
+    return act("run", daemon, **options)
+
+
+@scenario
+def report_and_timeout(world, chance):
+    holders = given(world, chance)
+    world.now += DAY + timedelta(hours=chance.choice((1, 3)))
+    who = chance.choice(holders)
+    return [
+        reports(world, who, ends(chance)),
+        passes(chance, "timeout_checker"),
+        passes(chance, "transitioner"),
+    ]
+
+
+@scenario
+def report_and_validate(world, chance):
+    holders = given(world, chance, quorum=chance.choice((1, 2)), extra=1)
+    last = holders.pop(chance.randrange(len(holders)))
+    for index in holders:
+        what, (args, options) = reports(world, index, ends(chance))
+        getattr(world, what)(*args, **options)
+    world.run("transitioner")
+    return [
+        reports(world, last, ends(chance)),
+        passes(chance, "validator"),
+        passes(chance, "transitioner"),
+    ]
+
+
+@scenario
+def two_reports_of_one_result(world, chance):
+    holders = given(world, chance)
+    who = chance.choice(holders)
+    twin = (who + 4) % 8
+    world.meet(world.computers[twin])
+    world.computers[twin].past |= world.computers[who].held
+    names = list(world.computers[who].held)
+    again = act("meet_of", twin, reports=[(name, ends(chance)) for name in names])
+    return [reports(world, who), again, passes(chance, "transitioner")]
+
+
+@scenario
+def two_transitioners(world, chance):
+    holders = given(world, chance)
+    what, (args, options) = reports(world, holders[0], ends(chance))
+    getattr(world, what)(*args, **options)
+    world.submit(chance.choice(["plain", "adaptive"]), 2, min_quorum=2)
+    acts = [
+        passes(chance, "transitioner"),
+        act("run", "transitioner", limit=chance.choice((1, 2, 1000))),
+    ]
+    if len(holders) > 1:
+        acts.append(reports(world, holders[1]))
+    return acts
+
+
+@scenario
+def cancel_and_dispatch(world, chance):
+    world.submit(
+        chance.choice(["plain", "adaptive", "classes", "versions"]),
+        2,
+        min_quorum=chance.choice((1, 2)),
+    )
+    world.run("transitioner")
+    name = chance.choice(world.open_workunits())
+    asks = [act("meet_of", index, wants=50000.0) for index in chance.sample(range(8), 2)]
+    return [
+        act("staff", "cancel", name),
+        chance.choice(asks),
+        chance.choice((passes(chance, "transitioner"), asks[0])),
+    ]
+
+
+@scenario
+def report_and_cancel(world, chance):
+    holders = given(world, chance)
+    name = chance.choice(world.open_workunits())
+    return [
+        reports(world, chance.choice(holders), ends(chance)),
+        act("staff", "cancel", name),
+        passes(chance, "transitioner"),
+    ]
+
+
+def _late(world, chance):
+    """A workunit has its answer, and one of its computers did not reply."""
+    holders = given(world, chance, quorum=1, extra=1)
+    late = chance.choice(holders)
+    world.now += DAY + timedelta(hours=2)
+    world.run("timeout_checker")
+    for index in holders:
+        if index != late:
+            what, (args, options) = reports(world, index)
+            getattr(world, what)(*args, **options)
+    world.run("transitioner")
+    world.run("validator")
+    world.run("transitioner")
+    return late
+
+
+@scenario
+def assimilate_and_late_report(world, chance):
+    late = _late(world, chance)
+    return [
+        reports(world, late, ends(chance)),
+        passes(chance, "assimilator"),
+        passes(chance, "transitioner"),
+    ]
+
+
+@scenario
+def two_validators(world, chance):
+    holders = given(world, chance, quorum=2, extra=chance.randrange(2), workunits=3)
+    last = holders.pop()
+    for index in holders:
+        what, (args, options) = reports(world, index, ends(chance))
+        getattr(world, what)(*args, **options)
+    world.run("transitioner")
+    return [
+        passes(chance, "validator"),
+        act("run", "validator", limit=chance.choice((1, 2))),
+        reports(world, last),
+    ]
+
+
+@scenario
+def file_deleter_and_late_report(world, chance):
+    late = _late(world, chance)
+    world.run("assimilator")
+    world.now += timedelta(days=chance.choice((0, 2)))
+    world.run("transitioner")
+    return [
+        reports(world, late, ends(chance)),
+        passes(chance, "file_deleter"),
+        passes(chance, chance.choice(("transitioner", "file_deleter"))),
+    ]
+
+
+@scenario
+def revalidation_and_assimilate(world, chance):
+    late = _late(world, chance)
+    name = chance.choice(world.open_workunits())
+    return [
+        act("staff", "revalidate", name),
+        passes(chance, "assimilator"),
+        chance.choice((passes(chance, "transitioner"), reports(world, late))),
+    ]
+
+
+@scenario
+def several_rpcs(world, chance):
+    """Those who report workunits of each other's and ask for more, in any order."""
+    holders = given(world, chance, workunits=3)
+    world.submit("plain", 2, min_quorum=2)
+    world.run("transitioner")
+    chosen = chance.sample(holders, min(3, len(holders)))
+    return [reports(world, index, ends(chance), wants=50000.0) for index in chosen]
+
+
+@scenario
+def validate_and_timeout(world, chance):
+    holders = given(world, chance, quorum=1, extra=1)
+    what, (args, options) = reports(world, holders[0], ends(chance))
+    getattr(world, what)(*args, **options)
+    world.run("transitioner")
+    world.now += DAY + timedelta(hours=2)
+    return [
+        passes(chance, "validator"),
+        passes(chance, "timeout_checker"),
+        passes(chance, chance.choice(("transitioner", "assimilator"))),
+    ]
+
+
+@scenario
+def purge_and_late_report(world, chance):
+    late = _late(world, chance)
+    world.run("assimilator")
+    world.now += timedelta(days=3)
+    world.quiet()
+    return [
+        reports(world, late, ends(chance)),
+        passes(chance, "purger"),
+        passes(chance, chance.choice(("transitioner", "purger"))),
+    ]
+
+
+@scenario
+def anything(world, chance):
+    holders = given(world, chance, quorum=2)
+    daemons = ("transitioner", "validator", "timeout_checker", "assimilator", "file_deleter")
+    names = world.open_workunits()
+    world.now += timedelta(hours=chance.choice((0, 26)))
+    possible = [
+        *(passes(chance, daemon) for daemon in daemons),
+        *(
+            reports(world, index, ends(chance), wants=chance.choice((0.0, 5e4)))
+            for index in holders
+        ),
+        act("meet_of", chance.choice(holders), forgets=True),
+        *(act("staff", wish, chance.choice(names)) for wish in ("cancel", "hold", "revalidate")),
+    ]
+    return chance.sample(possible, 3)

@@ -1,0 +1,119 @@
+"""What must hold when all has come to its end, as a list of sentences."""
+
+from __future__ import annotations
+
+import json
+
+from django.conf import settings
+
+from scheduler import storage
+from scheduler.models import File, Result, Workunit
+from scheduler.operations import recompute_credit
+from scheduler.queries.invariants import invariants
+from tests.long import counted
+from tests.long.ground import APPS, is_app_file
+
+
+def broken(now):
+    """What fsck finds, and every sum of credit that is not what its entries add up to."""
+    found = [
+        f"{one.name}: {violation.name} {violation.detail}"
+        for one in invariants()
+        for violation in one.find(now)
+    ]
+    differences = recompute_credit.compare(recompute_credit.Scope(), progress=lambda _n: None)
+    return found + [f"credit: {difference}" for difference in differences]
+
+
+def unfinished():
+    """Whatever has not come to its end, although nothing is left that could end it."""
+    found = [
+        f"workunit {name} is not assimilated: canonical {canonical}, errors {errors}"
+        for name, canonical, errors in Workunit.objects.exclude(assimilate_state=2).values_list(
+            "name", "canonical_result_id", "error_mask"
+        )
+    ]
+    found += [
+        f"workunit {name} is still to be looked at, at {at}"
+        for name, at in Workunit.objects.exclude(transition_at=None).values_list(
+            "name", "transition_at"
+        )
+    ]
+    found += [
+        f"result {name} is not over: {state}"
+        for name, state in Result.objects.exclude(server_state=5).values_list(
+            "name", "server_state"
+        )
+    ]
+    found += [
+        f"result {name} keeps its files: {state}"
+        for name, state in Result.objects.exclude(file_delete_state=2).values_list(
+            "name", "file_delete_state"
+        )
+    ]
+    return found
+
+
+def sink_faults(submitted, deaths):
+    """Workunits that the science was not handed exactly once, where that is promised."""
+    rows, found = counted.rows(), []
+    for name, app in submitted.items():
+        sink = APPS[app].get("assimilator", "copy_files")
+        if sink.endswith("write_a_row"):
+            if rows.pop(name, 0) != 1:
+                found.append(f"{name} is not exactly once in the table of answers")
+        elif sink.endswith("remember"):
+            keys = counted.said.get(name, set())
+            times = sum(counted.handed_over[key] for key in keys)
+            if len(keys) != 1 or times > 1 + deaths:
+                found.append(f"{name} was handed over {times} times as {sorted(keys)}")
+        elif not any((settings.VAR_DIR / "results" / app / name).glob("*")):
+            found.append(f"{name} left no file among the results")
+    return found + [f"{name} was never submitted but answered" for name in rows]
+
+
+def stray_files(excused, *, orphans):
+    """Files that are there although no row names them; `orphans` of a submission that died may."""
+    found = [
+        f"upload {path.name} is needed by nobody"
+        for path in _files("upload")
+        if path.name not in excused
+    ]
+    known = set(File.objects.values_list("name", flat=True))
+    return found + [
+        f"download {path.name} is needed by nobody"
+        for path in _files("download")
+        if path.name not in known and not orphans
+    ]
+
+
+def left_over():
+    """What is still there once the purger is through; the archive must tell of all workunits."""
+    found = [f"{name} was not purged" for name in Workunit.objects.values_list("name", flat=True)]
+    return found + [
+        f"download {path.name} outlived its workunits"
+        for path in _files("download")
+        if not is_app_file(path)
+    ]
+
+
+def not_archived(submitted):
+    told = set()
+    for path in storage.archive_days().values():
+        told |= {json.loads(line)["workunit"]["name"] for line in storage.read_archive(path)}
+    return [f"{name} is not in the archive" for name in sorted(set(submitted) - told)]
+
+
+def _files(hierarchy):
+    top = settings.VAR_DIR / hierarchy
+    return [
+        path
+        for path in top.rglob("*")
+        if path.is_file() and not path.name.startswith(".") and ".staging" not in path.parts
+    ]
+
+
+def hold(faults):
+    """Raise if there are any."""
+    if faults:
+        raise AssertionError("\n".join(faults[:20]))

@@ -1,0 +1,150 @@
+"""Computers of volunteers: what a client does, without the client."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from scheduler import storage
+from scheduler.facts.work import output_name
+from scheduler.models import Result
+from scheduler.rpc import conversation
+from scheduler.wire import messages
+from tests.long.ground import LINUX, WINDOWS
+
+#: Two kinds of computer: of different platforms and classes.
+KINDS = (
+    {"p_vendor": "GenuineIntel", "p_model": "Intel(R) Core(TM) i5", "os_name": "Linux"},
+    {"p_vendor": "AuthenticAMD", "p_model": "AMD Athlon 64", "os_name": "Microsoft Windows 10"},
+)
+#: How a result can end on a computer: client state, exit status, and which bytes it brings.
+ENDS = {
+    "right": (5, 0, "right"),
+    "wrong": (5, 0, "wrong"),
+    "odd": (5, 0, "odd"),
+    "without output": (5, 0, None),
+    "error": (3, 1, None),
+    "abort": (6, 203, None),
+}
+
+
+@dataclass
+class Held:
+    """A result that a computer has, or has had: its workunit and its outputs' names."""
+
+    workunit: str
+    uploads: tuple[str, ...]
+
+
+@dataclass
+class Computer:
+    """One computer of an account; `held` is what it computes, `past` what it reported before."""
+
+    owner: str
+    key: str
+    kind: int = 0
+    copy: int = 0
+    host_id: int = 0
+    rpc_seqno: int = 0
+    held: dict[str, Held] = field(default_factory=dict)
+    past: dict[str, Held] = field(default_factory=dict)
+
+    @property
+    def name(self):
+        return f"{self.owner}'s {self.copy}"
+
+    def meet(self, world, *, wants=0.0, reports=(), forgets=False):
+        """One RPC: report (name, end) pairs, ask for seconds of work; what was sent."""
+        if forgets:
+            self.host_id, self.rpc_seqno = 0, 0
+            self.held.clear()
+        for name, end in reports:
+            self._upload(world, name, end)
+        request = self._request(wants, reports)
+        self.rpc_seqno += 1
+        reply = conversation.answer(
+            request, config=settings.PROJECT, ip_addr="127.0.0.1", now=world.now
+        )
+        self._hear(world, reply)
+        return reply
+
+    def _request(self, wants, reports):
+        return messages.SchedulerRequest(
+            authenticator=self.key,
+            hostid=self.host_id,
+            rpc_seqno=self.rpc_seqno,
+            core_client_major_version=8,
+            platform_name=(LINUX, WINDOWS)[self.kind],
+            cpu_req_secs=wants,
+            host_info=messages.HostInfo(
+                host_cpid=self.name,
+                domain_name=self.name,
+                p_ncpus=2,
+                p_fpops=1e9,
+                m_nbytes=4e9,
+                d_total=1e11,
+                d_free=5e10,
+                **KINDS[self.kind],
+            ),
+            results=tuple(_report(name, end) for name, end in reports),
+            other_results=tuple(
+                messages.OtherResult(name=name) for name in self.held if name not in dict(reports)
+            ),
+        )
+
+    def _hear(self, world, reply):
+        if reply.hostid is not None:
+            self.host_id, self.rpc_seqno = reply.hostid, 0
+        for name in reply.result_acks:
+            if name in self.held:
+                self.past[name] = self.held.pop(name)
+        for name in (*reply.result_aborts, *reply.result_aborts_if_not_started):
+            if name in self.held:
+                self.past[name] = self.held.pop(name)
+        new = [result.name for result in reply.results if result.name not in self.held]
+        if new:
+            rows = Result.objects.filter(name__in=new).values_list(
+                "name", "id", "workunit__name", "workunit__outputs"
+            )
+            for name, pk, workunit, outputs in rows:
+                uploads = tuple(output_name(name, pk, at) for at in range(len(outputs)))
+                self.held[name] = Held(workunit, uploads)
+            world.note_given(new)
+
+    def _upload(self, world, name, end):
+        content = ENDS[end][2]
+        held = self.held.get(name) or self.past.get(name)
+        if content is None or held is None:
+            return
+        for upload in held.uploads:
+            data = answer_of(held.workunit, content, self.name)
+            try:
+                with storage.begin_upload(upload, 0) as one:
+                    one.write(data)
+                    one.finish(md5=None)
+            except storage.UploadFinished:
+                continue
+            world.note_upload(name, upload)
+
+
+def _report(name, end):
+    state, exit_status, _content = ENDS[end]
+    return messages.ReportedResult(
+        name=name,
+        state=state,
+        exit_status=exit_status,
+        final_elapsed_time=3600.0,
+        final_cpu_time=3000.0,
+    )
+
+
+def answer_of(workunit, content, computer):
+    """The bytes of an answer: the right one, a wrong one that others also have, one's own."""
+    number = int(hashlib.sha256(workunit.encode()).hexdigest()[:6], 16)
+    if content == "wrong":
+        number += 1000
+    elif content == "odd":
+        number += 2000 + int(hashlib.sha256(computer.encode()).hexdigest()[:6], 16)
+    return f"{number}\n".encode()

@@ -1,0 +1,55 @@
+"""Processes that die between two statements, and the hook on which that hangs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from django.db import connection
+
+
+class ProcessDied(BaseException):
+    """What the test lets happen; no Exception, for nobody may catch it and go on."""
+
+
+class Fault:
+    """Has the n-th statement or commit from now on not happen, or be the last that happened."""
+
+    def __init__(self, number, *, after):
+        self._left = number
+        self._after = after
+        self.has_struck = False
+
+    def statement(self, execute, sql, params, many, context):
+        """A wrapper of Django's for statements."""
+        return self._around(lambda: execute(sql, params, many, context))
+
+    def _around(self, act, before=lambda: None):
+        strikes = not self.has_struck and self._left == 0
+        self._left -= 1
+        if strikes and not self._after:
+            before()
+            self._strike()
+        answer = act()
+        if strikes:
+            self._strike()
+        return answer
+
+    def _strike(self):
+        self.has_struck = True
+        raise ProcessDied
+
+    @contextmanager
+    def at_work(self):
+        """Let the process die in here, if it comes that far; what was open is rolled back."""
+        commit = connection._commit
+        connection._commit = lambda: self._around(commit, before=connection._rollback)
+        try:
+            with connection.execute_wrapper(self.statement):
+                yield
+        except ProcessDied:
+            pass
+        finally:
+            del connection._commit
+            if self.has_struck:
+                # The server rolls back what a lost connection left open.
+                connection.close()

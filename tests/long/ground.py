@@ -1,0 +1,178 @@
+"""Where every walk begins: apps and accounts, laid anew in milliseconds."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from daemons.science import assimilators
+from scheduler.models import App
+from scheduler.operations import accounts, app_versions
+from tests.conftest import NOON
+from tests.long import counted
+
+LINUX, WINDOWS = "x86_64-pc-linux-gnu", "windows_x86_64"
+SECRET = "secret"
+
+#: The apps, with what makes each different from the others.
+APPS = {
+    "plain": {
+        "credit_rule": "fixed",
+        "credit_per_workunit": 10,
+        "assimilator": "write_a_row",
+    },
+    "adaptive": {
+        "target_nresults": 2,
+        "trusted_after": 2,
+        "credit_rule": "runtime",
+        "assimilator": "remember",
+    },
+    "classes": {"hr_type": 1, "one_result_per": "host", "credit_rule": "none"},
+    "versions": {
+        "homogeneous_app_version": True,
+        "credit_rule": "adaptive",
+        "credit_window": timedelta(0),
+    },
+    "patient": {
+        "validator": "trivial",
+        "one_result_per": "nothing",
+        "grace": timedelta(hours=1),
+        "credit_window": timedelta(hours=36),
+        "delete_delay": timedelta(hours=3),
+        "ack_timeout": timedelta(minutes=5),
+        "credit_rule": "fixed",
+        "credit_per_workunit": 1,
+        "assimilator": "write_a_row",
+    },
+    "science": {
+        "validator": "numeric",
+        "credit_rule": "fixed",
+        "credit_per_workunit": 3,
+        "retry_same_account_after": timedelta(hours=1),
+    },
+}
+#: Those who wander, and those who end every walk: they come when all else is done.
+WANDERERS = ("ada", "bob", "cleo", "dan")
+ANGELS = ("eve", "fay", "gus", "hal")
+
+_BEFORE = ("django_", "auth_", "ledger_entry_")
+
+
+class Ground:
+    """The rows and files with which a walk begins; `lay` once a process, `clear` for each walk."""
+
+    def __init__(self):
+        memory = Path("/dev/shm")
+        self._home = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+        self._template = self._home / "template"
+        self.keys = {}
+        self._statement = ""
+
+    def lay(self):
+        """Publish the apps and make the accounts; remember all of it."""
+        settings.VAR_DIR = self._template
+        counted.create()
+        # In this process: a callable of an app's runs in one of its own, and counts there.
+        for sink in (counted.remember, counted.write_a_row):
+            assimilators.KINDS[sink.__name__] = lambda *_of_app, sink=sink: sink
+        _wipe()
+        for name, rules in APPS.items():
+            for platform in (LINUX, WINDOWS):
+                _publish(name, 100, platform)
+            App.objects.filter(name=name).update(
+                **{"retry_same_account_after": timedelta(0), **rules}
+            )
+        _publish("versions", 101, LINUX)
+        for name in (*WANDERERS, *ANGELS):
+            email = f"{name}@example.org"
+            made = accounts.create_account(
+                email=email,
+                passwd_hash=accounts.password_digest(email=email, password=SECRET),
+                name=name,
+                now=NOON,
+            )
+            self.keys[name] = made.key
+        self._statement = _restoring_statement()
+
+    def clear(self):
+        """Put every row and file back to what `lay` made."""
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(self._statement)
+        var = self._home / "var"
+        shutil.rmtree(var, ignore_errors=True)
+        shutil.copytree(self._template, var)
+        settings.VAR_DIR = var
+        counted.forget()
+
+    def vacuum(self):
+        """Do what autovacuum would, had it the time: dead rows of walks gone by."""
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM (ANALYZE)")
+
+    def leave(self):
+        """Remove the files."""
+        shutil.rmtree(self._home, ignore_errors=True)
+        for sink in (counted.remember, counted.write_a_row):
+            assimilators.KINDS.pop(sink.__name__, None)
+
+
+def _publish(app, number, platform):
+    app_versions.publish(
+        app=app,
+        version_num=number,
+        platform=platform,
+        files={"run.sh": f"#!/bin/sh\n# {app} {number} {platform}\n".encode()},
+        main_program="run.sh",
+        executables=["run.sh"],
+        create_app=True,
+        now=NOON,
+    )
+
+
+def _tables(cursor):
+    return sorted(
+        info.name
+        for info in connection.introspection.get_table_list(cursor)
+        if info.type in {"t", "p"} and not info.name.startswith(_BEFORE)
+    )
+
+
+def _wipe():
+    """Remove what a run that was killed left in a database that is used again."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("; ".join(f"DELETE FROM {table}" for table in _tables(cursor)))
+
+
+def _restoring_statement():
+    """Copy every table aside; the statement that brings all of them back."""
+    with connection.cursor() as cursor:
+        tables = _tables(cursor)
+        cursor.execute("DROP SCHEMA IF EXISTS ground CASCADE; CREATE SCHEMA ground")
+        filled = []
+        for table in tables:
+            cursor.execute(f"SELECT EXISTS (SELECT FROM {table})")
+            if cursor.fetchone()[0]:
+                cursor.execute(f"CREATE TABLE ground.{table} AS TABLE {table}")
+                filled.append(table)
+        cursor.execute(
+            "SELECT format('%I.%I', schemaname, sequencename), coalesce(last_value, 1),"
+            " last_value IS NOT NULL FROM pg_sequences WHERE schemaname = 'public'"
+        )
+        sequences = cursor.fetchall()
+    return "; ".join(
+        [
+            *(f"DELETE FROM {table}" for table in tables),
+            *(f"INSERT INTO {table} SELECT * FROM ground.{table}" for table in filled),
+            *(f"SELECT setval('{name}', {last}, {called})" for name, last, called in sequences),
+        ]
+    )
+
+
+def is_app_file(path):
+    """Whether a published file belongs to an app version, which stays."""
+    return path.name.endswith(".sh")

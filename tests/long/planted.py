@@ -1,0 +1,155 @@
+"""Bugs planted one at a time, to see that walks and interleavings find them.
+
+`make test-planted` prints, for each, which test found it and after how long.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutate.switching import Both, Code, Sql, Switch
+
+ROOT = Path(__file__).resolve().parents[2]
+VARIABLE = "PLANTED_BUG"
+#: How long each may stay unnoticed; seconds.
+LONGEST = 300.0
+WALKS = "tests/long/test_walks.py::test_forty_walks_keep_every_promise"
+INTERLEAVINGS = "tests/long/test_interleavings.py::test_a_hundred_interleavings_lose_nothing"
+_COUNTS = re.compile(r"^in all: (.*)$", re.MULTILINE)
+_SECONDS = re.compile(r"\| (\d+) s$", re.MULTILINE)
+_SAID = re.compile(r"^E +(.+)$", re.MULTILINE)
+
+
+def _hand_over_first(_original):
+    """An assimilator that forgets to settle in the transaction in which the science writes."""
+    from daemons import assimilator
+    from scheduler import storage
+
+    def forgetful(assimilate, row, batch):
+        written = assimilator._asked(assimilate, row)
+        storage.sync_results(written)
+        batch.counts["assimilated"] += assimilator._settle([row], now=batch.now)
+
+    return forgetful
+
+
+BUGS = (
+    Switch(
+        "lost wake-up: a report wakes nobody",
+        Sql(
+            "settle_reports",
+            "SET transition_at = %(now)s::timestamptz FROM",
+            "SET transition_at = w.transition_at FROM",
+        ),
+        (WALKS,),
+    ),
+    Switch(
+        "lost wake-up: a time-out wakes nobody",
+        Sql(
+            "time_out_results",
+            "SET transition_at = %(now)s::timestamptz",
+            "SET transition_at = w.transition_at",
+            package="daemons.sql",
+        ),
+        (WALKS,),
+    ),
+    Switch(
+        "double assimilation: a claim overlooks another's lease",
+        Sql(
+            "claim_unassimilated",
+            "AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)",
+            package="daemons.sql",
+        ),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "double assimilation: who dies after the science has written writes again",
+        Code("daemons.assimilator:_hand_over_and_settle", made=_hand_over_first),
+        (WALKS,),
+    ),
+    Switch(
+        "missing lock: the transitioner judges what it has not locked",
+        Sql("lock_due_workunits", "FOR NO KEY UPDATE SKIP LOCKED", package="daemons.sql"),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "missing lock: a report does not wait for who holds its workunits",
+        Both(
+            Sql("lock_workunits", "FOR NO KEY UPDATE"),
+            Sql("lock_results", "FOR NO KEY UPDATE"),
+        ),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "wrong lock order: reports lock the youngest workunit first",
+        Sql("lock_workunits", "ORDER BY id", "ORDER BY id DESC"),
+        (INTERLEAVINGS,),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of a planted bug; `by` is empty if nothing noticed it."""
+
+    bug: str
+    by: str = ""
+    tried: str = ""
+    seconds: float = 0.0
+    said: str = ""
+
+
+def look_for(switch, *, longest=LONGEST):
+    """Plant a bug in a process of its own and try at random until a test fails."""
+    began = time.monotonic()
+    (test,) = switch.tests
+    words = ["-x", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    environment = {VARIABLE: switch.rule, "LONG_SHRINK_SECONDS": "0.001", "LONG_SEED": ""}
+    tries = {"LONG_WALKS": "2000", "LONG_INTERLEAVINGS": "5000"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words, "-p", "tests.long.planting", test],
+            cwd=ROOT,
+            env={**os.environ, **tries, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=longest,
+        )
+    except subprocess.TimeoutExpired:
+        return Found(switch.rule, said=f"Nobody noticed in {longest:.0f} s.")
+    counts, lines = _COUNTS.search(done.stdout), _SAID.findall(done.stdout)
+    if done.returncode != 1 or counts is None:
+        return Found(switch.rule, said=done.stdout[-1500:] + done.stderr[-1500:])
+    own = _SECONDS.search(done.stdout)
+    return Found(
+        switch.rule,
+        by=test.rpartition("::")[2],
+        tried=counts[1],
+        seconds=float(own[1]) if own else time.monotonic() - began,
+        said=lines[-1] if lines else "",
+    )
+
+
+def main():
+    """Look for each; 0 if all were found."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    missed = 0
+    for switch in BUGS:
+        found = look_for(switch)
+        missed += not found.by
+        by = f"found by {found.by}" if found.by else "NOT FOUND"
+        print(f"{found.bug}\n  {by} after {found.seconds:.0f} s: {found.tried}\n  {found.said}\n")
+    print(f"{len(BUGS)} bugs planted, {missed} not found.")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

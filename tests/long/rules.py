@@ -1,0 +1,204 @@
+"""What may happen next in a walk: one function a rule, drawn by its weight.
+
+A rule is given the world and a chance of its own (`random.Random`), and does one thing; if there is
+nothing to do it with, it does nothing.  To add one, write it here with `@rule(weight)`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from daemons import registry
+from scheduler.models import Batch
+from tests.long import checks, counted
+from tests.long.computers import ENDS
+from tests.long.ground import APPS
+
+#: Every rule by its name, with its weight.
+RULES = {}
+
+SHARDS = ((0, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+JUMPS = (1, 60, 600, 3600, 6 * 3600, 30 * 3600, 60 * 3600)
+SMALL_JUMPS_BACK = (1, 30, 600)
+#: The daemons that matter most are more often chosen.
+CHOSEN = (
+    *registry.BY_NAME,
+    *("transitioner",) * 4,
+    *("validator", "assimilator", "timeout_checker", "file_deleter") * 2,
+)
+
+
+def rule(weight):
+    def kept(function):
+        RULES[function.__name__] = (weight, function)
+        return function
+
+    return kept
+
+
+# Scientists
+
+
+@rule(10)
+def submit(world, chance):
+    quorum = chance.choice((1, 2, 2, 3))
+    target = quorum + chance.randrange(2)
+    world.submit(
+        chance.choice(list(APPS)),
+        chance.randint(1, 3),
+        min_quorum=quorum,
+        target_nresults=target,
+        delay_bound=timedelta(hours=chance.choice((1, 6, 24))),
+        max_error_results=chance.choice((3, 0, 1, 2)),
+        max_total_results=target + chance.choice((6, 2, 1, 4)),
+        max_success_results=target + chance.choice((6, 1)),
+        max_timeouts=chance.choice((None, None, 0, 1)),
+    )
+
+
+@rule(3)
+def submit_oddly(world, chance):
+    soon = world.now + timedelta(hours=chance.choice((2, 30)))
+    odd = ({"held": True}, {"start_after": soon}, {"end_before": soon}, {"start_before": soon})
+    world.submit(chance.choice(list(APPS)), 1, priority=chance.randrange(3), **chance.choice(odd))
+
+
+@rule(2)
+def submit_for_one_host(world, chance):
+    hosts = [c.host_id for c in world.computers if c.host_id]
+    # A lone host that is not trusted never gets the second result of `adaptive`: staff is warned.
+    apps = [app for app in APPS if app != "adaptive"]
+    if hosts:
+        try:
+            world.submit(chance.choice(apps), 1, target_host=chance.choice(hosts))
+        except ValueError:
+            """The host was merged: said to the scientist."""
+
+
+@rule(2)
+def submit_a_batch(world, chance):
+    try:
+        world.submit(chance.choice(list(APPS)), chance.randint(1, 2), batch=True)
+    except ValueError:
+        """The batch is over: said to the scientist."""
+
+
+# Volunteers
+
+
+@rule(12)
+def ask(world, chance):
+    world.meet(chance.choice(world.computers), wants=chance.choice((1.0, 3000.0, 50000.0)))
+
+
+@rule(16)
+def report(world, chance):
+    busy = [computer for computer in world.computers if computer.held]
+    if not busy:
+        return
+    computer = chance.choice(busy)
+    end = chance.choice(("right", "right", "right", *ENDS))
+    names = chance.sample(list(computer.held), min(chance.randint(1, 5), len(computer.held)))
+    world.meet(
+        computer, reports=[(name, end) for name in names], wants=chance.choice((0.0, 3000.0))
+    )
+
+
+@rule(3)
+def report_again(world, chance):
+    those = [computer for computer in world.computers if computer.past]
+    if those:
+        computer = chance.choice(those)
+        name = chance.choice(list(computer.past))
+        world.meet(computer, reports=[(name, chance.choice(list(ENDS)))])
+
+
+@rule(2)
+def lose_a_result(world, chance):
+    busy = [computer for computer in world.computers if computer.held]
+    if busy:
+        computer = chance.choice(busy)
+        name = chance.choice(list(computer.held))
+        computer.past[name] = computer.held.pop(name)
+        world.meet(computer, wants=chance.choice((0.0, 1.0)))
+
+
+@rule(1)
+def detach(world, chance):
+    known = [computer for computer in world.computers if computer.host_id]
+    if known:
+        world.meet(chance.choice(known), forgets=True, wants=chance.choice((0.0, 1.0)))
+
+
+@rule(1)
+def merge_hosts(world, chance):
+    one = chance.randrange(4)
+    kept, merged = chance.sample([world.computers[one], world.computers[one + 4]], 2)
+    if kept.host_id and merged.host_id:
+        world.merge(kept, merged)
+
+
+# Staff
+
+
+def _staff(wish):
+    def act(world, chance):
+        if names := world.open_workunits():
+            world.staff(wish, chance.choice(names))
+
+    act.__name__ = wish
+    return act
+
+
+for _weight, _wish in ((2, "cancel"), (1, "hold"), (2, "release"), (2, "revalidate")):
+    rule(_weight)(_staff(_wish))
+
+
+@rule(2)
+def change_a_batch(world, chance):
+    if found := list(Batch.objects.order_by("pk")):
+        wish = chance.choice(("accelerate", "accelerate", "slow down", "complete", "abort"))
+        world.change_batch(wish, chance.choice(found))
+
+
+# Daemons and time
+
+
+@rule(40)
+def one_pass(world, chance):
+    daemon = chance.choice(CHOSEN)
+    world.tried[f"pass of {daemon}"] += 1
+    world.run(daemon, shard=chance.choice(SHARDS), limit=chance.choice((1000, 1000, 1, 2)))
+
+
+@rule(4)
+def all_daemons(world, _chance):
+    world.quiet()
+
+
+@rule(8)
+def time_goes_on(world, chance):
+    world.now += timedelta(seconds=chance.choice(JUMPS))
+
+
+@rule(1)
+def time_goes_back(world, chance):
+    world.go_back(chance.choice(SMALL_JUMPS_BACK))
+
+
+# Bad luck
+
+
+@rule(10)
+def somebody_will_die(world, chance):
+    world.arm(chance.randrange(16), after=chance.random() < 0.5)
+
+
+@rule(1)
+def the_science_refuses(_world, chance):
+    counted.refusals.append(chance.choice((counted.NoRoom("no room today"), OSError("no room"))))
+
+
+@rule(1)
+def look(world, _chance):
+    checks.hold(world.faults())

@@ -1,0 +1,159 @@
+"""Processes on connections of their own, stopped before every statement.
+
+A `Worker` is a forked process that does acts it is told by a pipe, and asks for leave before each
+statement.  `interleave` gives leave to one at a time, by lot; one that waits for a lock of another's
+is passed over until it has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import signal
+import time
+import traceback
+from dataclasses import dataclass, field
+
+from django.db import connection, connections
+
+#: How long a statement may take before somebody looks whether it waits for a lock; seconds.
+SOON = 0.004
+#: How long anything may take; seconds.
+PATIENCE = 60.0
+#: How soon PostgreSQL looks for a deadlock, where the product must not have any.
+DEADLOCK_TIMEOUT = "100ms"
+
+
+class Stuck(AssertionError):
+    """Nobody goes on: a lock that is never given back."""
+
+
+@dataclass
+class Answer:
+    """What came of an act: what it returned, or the error in words."""
+
+    value: object = None
+    error: str = ""
+
+
+@dataclass
+class Worker:
+    """One process; `play` is given (what, *words) and does it there."""
+
+    play: object
+    pid: int = 0
+    backend: int = 0
+    answer: Answer | None = None
+    _pipe: object = None
+    _process: object = None
+    is_waiting_for_leave: bool = field(default=False, init=False)
+
+    def start(self):
+        """Fork; this process' own connection must be closed, or both would speak on it."""
+        connections.close_all()
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_live, args=(theirs, self.play), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.pid = self._process.pid
+        self.backend = self._receive()[1]
+
+    def stop(self):
+        with contextlib.suppress(OSError):
+            self._pipe.send(None)
+        self._process.join(5)
+        if self._process.is_alive():
+            self._process.kill()
+
+    def begin(self, *words):
+        """Tell it what to do; it stops before its first statement."""
+        self.answer, self.is_waiting_for_leave = None, False
+        self._pipe.send(words)
+
+    def go_on(self):
+        self.is_waiting_for_leave = False
+        self._pipe.send("go")
+
+    def has_stopped(self, seconds):
+        """Whether it arrived at its next statement, or at its end, within so long."""
+        if self.answer is not None or self.is_waiting_for_leave:
+            return True
+        if not self._pipe.poll(seconds):
+            return False
+        said = self._receive()
+        if said[0] == "before":
+            self.is_waiting_for_leave = True
+        else:
+            self.answer = said[1]
+        return True
+
+    def _receive(self):
+        if not self._pipe.poll(PATIENCE):
+            raise Stuck("A worker says nothing.")
+        return self._pipe.recv()
+
+
+def interleave(workers, chance):
+    """Let them go on, one statement at a time, until all are through; the order, as letters."""
+    order = []
+    until = time.monotonic() + PATIENCE
+    while any(worker.answer is None for worker in workers):
+        for worker in workers:
+            while not worker.has_stopped(SOON) and not is_blocked(worker):
+                if time.monotonic() > until:
+                    raise Stuck(f"Nobody goes on after {''.join(order)}.")
+        ready = [i for i, worker in enumerate(workers) if worker.is_waiting_for_leave]
+        if ready:
+            chosen = chance.choice(ready)
+            order.append("abcdef"[chosen])
+            workers[chosen].go_on()
+        elif time.monotonic() > until:
+            raise Stuck(f"Everybody waits for a lock after {''.join(order)}.")
+    return "".join(order)
+
+
+def is_blocked(worker):
+    """Whether its statement waits for a lock that somebody else's transaction holds."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT cardinality(pg_blocking_pids(%s))", [worker.backend])
+        return cursor.fetchone()[0] > 0
+
+
+# In the worker's process
+
+
+def _live(pipe, play):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.disable(logging.CRITICAL)
+    connection.connect()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET deadlock_timeout TO '{DEADLOCK_TIMEOUT}'")
+        cursor.execute("SELECT pg_backend_pid()")
+        backend = cursor.fetchone()[0]
+    pipe.send(("ready", backend))
+
+    def stop_before(execute, *args):
+        ask_leave(pipe)
+        return execute(*args)
+
+    commit = connection._commit
+    connection._commit = lambda: stop_before(commit)
+    with connection.execute_wrapper(stop_before):
+        while (words := pipe.recv()) is not None:
+            pipe.send(("through", _act(play, words, pipe)))
+
+
+def _act(play, words, pipe):
+    try:
+        return Answer(value=play(*words, lambda *_seconds: ask_leave(pipe)))
+    except Exception as error:  # noqa: BLE001  told to whoever asked for it
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return Answer(error=f"{said} ({where.filename}:{where.lineno})")
+
+
+def ask_leave(pipe):
+    pipe.send(("before",))
+    assert pipe.recv() == "go"

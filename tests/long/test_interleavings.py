@@ -1,0 +1,96 @@
+"""Processes, statement by statement in any order: nothing lost or twice."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from random import Random
+
+import pytest
+from django.conf import settings
+
+from tests.long import checks
+from tests.long.acts import SCENARIOS, play
+from tests.long.stepping import Worker, interleave
+from tests.long.walking import end
+from tests.long.world import World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+VACUUM_EVERY = 200
+#: One of so many is followed until its rows are purged; the others until all is assimilated.
+TO_THE_END_EVERY = 20
+
+
+@pytest.fixture
+def workers(ground):
+    crew = [Worker(play) for _ in range(3)]
+    for worker in crew:
+        worker.start()
+    yield crew
+    for worker in crew:
+        worker.stop()
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def meet(ground, workers, seed, tried):
+    """One interleaving: a scenario is prepared, played in some order, and everything checked."""
+    names = list(SCENARIOS)
+    name, chance = names[seed % len(names)], Random(f"interleaving {seed}")
+    tried["interleavings"] += 1
+    tried[name] += 1
+    order = ""
+    try:
+        world = World(ground, Counter())
+        acts = SCENARIOS[name](world, chance)
+        busy = workers[: len(acts)]
+        for worker, (what, words) in zip(busy, acts, strict=True):
+            worker.begin(settings.VAR_DIR, world, what, words)
+        order = interleave(busy, chance)
+        checks.hold([worker.answer.error for worker in busy if worker.answer.error])
+        for worker, (what, words) in zip(busy, acts, strict=True):
+            world.learn_from(worker.answer.value, what, words[0])
+        world.quiet()
+        checks.hold(world.faults())
+        if (seed // len(names)) % TO_THE_END_EVERY == 0:
+            end(world)
+        else:
+            world.wind_down()
+            checks.hold(checks.sink_faults(world.submitted, 0))
+    except Exception as error:
+        raise AssertionError(
+            f"Interleaving {seed}, {name}, in the order {order or '?'} "
+            f"(LONG_SEED={seed} LONG_INTERLEAVINGS=1): {type(error).__name__}: {error}"
+        ) from error
+
+
+def make_interleavings(ground, workers, proof, number, part=0):
+    first, tried = proof.seed() + part * number, Counter()
+    began = time.monotonic()
+    try:
+        for seed in range(first, first + number):
+            if (seed - first) % VACUUM_EVERY == 0:
+                ground.vacuum()
+            meet(ground, workers, seed, tried)
+    finally:
+        done = tried.pop("interleavings", 0)
+        proof.count(interleavings=done)
+        proof.note(", ".join(f"{n} {name}" for name, n in sorted(tried.items())))
+        proof.note(f"{1000 * (time.monotonic() - began) / max(1, done):.0f} ms an interleaving")
+
+
+def test_a_hundred_interleavings_lose_nothing(ground, workers, proof):
+    make_interleavings(ground, workers, proof, proof.how_many("interleavings", 100))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(2))
+def test_ten_thousand_interleavings_lose_nothing(ground, workers, proof, part):
+    make_interleavings(ground, workers, proof, proof.how_many("interleavings", 10_000) // 2, part)

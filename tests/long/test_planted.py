@@ -1,0 +1,16 @@
+"""Planted bugs are found: the machines that look for bugs are not blind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.long.planted import BUGS, look_for
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("switch", BUGS, ids=lambda one: one.rule.replace(" ", "-"))
+def test_a_planted_bug_is_found(switch, proof):
+    found = look_for(switch)
+    proof.note(f"{found.bug}: found after {found.seconds:.0f} s, {found.tried}")
+    assert found.by, found.said

@@ -1,0 +1,102 @@
+"""Walks: drawn from a seed, played, checked to the end, shrunk if one fails."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+
+from scheduler.operations import antiques
+from tests.long import checks
+from tests.long.rules import RULES
+from tests.long.world import World
+
+STEPS = 60
+#: Files carry the time of the real clock; at this moment, all are antique.
+LONG_AFTER = datetime(2099, 1, 1, tzinfo=UTC)
+#: So long is looked for a shorter walk that fails; seconds.
+SHRINK_FOR = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rule, and the seed of the chance that it is given: dropping others changes nothing."""
+
+    rule: str
+    seed: int
+
+
+class WalkFailed(AssertionError):
+    """A promise was broken. Hint: the message has the seed and the shortest walk found."""
+
+
+def steps_of(seed):
+    """The walk of a seed."""
+    chance = Random(f"walk {seed}")
+    names = list(RULES)
+    drawn = chance.choices(names, [RULES[name][0] for name in names], k=STEPS)
+    return [Step(name, chance.randrange(2**32)) for name in drawn]
+
+
+def play(ground, steps, tried):
+    """Make a walk to its end; raises whatever is not as promised."""
+    world = World(ground, tried)
+    tried["walks"] += 1
+    for step in steps:
+        tried["steps"] += 1
+        tried[f": {step.rule}"] += 1
+        RULES[step.rule][1](world, Random(step.seed))
+    end(world)
+
+
+def end(world):
+    """Wind down, and see that every promise was kept."""
+    deaths = sum(world.deaths.values())
+    world.wind_down()
+    checks.hold(world.faults())
+    world.rest()
+    checks.hold(world.faults() + checks.unfinished())
+    checks.hold(checks.sink_faults(world.submitted, deaths))
+    checks.hold(checks.stray_files(world.strays, orphans=world.deaths["submit"] > 0))
+    # What came too late, or before its submission died, goes with the antique files.
+    antiques.delete_antique_files(LONG_AFTER)
+    checks.hold(checks.stray_files(set(), orphans=False))
+    while world.run("purger").counts["purged"]:
+        pass
+    checks.hold(checks.left_over() + checks.not_archived(world.submitted))
+    world.quiet()
+    checks.hold(world.faults())
+
+
+def walk(ground, seed, tried):
+    """Make the walk of a seed; what fails is shrunk and told."""
+    steps = steps_of(seed)
+    try:
+        play(ground, steps, tried)
+    except Exception as error:
+        shorter, said = shrink(ground, steps, error)
+        told = "\n".join(f"  {step.rule} {step.seed}" for step in shorter)
+        raise WalkFailed(
+            f"The walk of seed {seed} broke a promise (LONG_SEED={seed} LONG_WALKS=1):\n"
+            f"{said}\nShortest walk found, {len(shorter)} of {len(steps)} steps:\n{told}"
+        ) from error
+
+
+def shrink(ground, steps, error):
+    """A shorter walk that fails as well, and what it said; leaves out ever smaller pieces."""
+    said, until = f"{type(error).__name__}: {error}", time.monotonic() + SHRINK_FOR
+    size = len(steps) // 2
+    while size and time.monotonic() < until:
+        start = 0
+        while start < len(steps) and time.monotonic() < until:
+            fewer = steps[:start] + steps[start + size :]
+            try:
+                play(ground, fewer, Counter())
+            except Exception as again:  # noqa: BLE001  whatever is broken, it fails
+                steps, said = fewer, f"{type(again).__name__}: {again}"
+            else:
+                start += size
+        size //= 2
+    return steps, said

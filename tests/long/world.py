@@ -1,0 +1,265 @@
+"""A small project that anything may happen to, on a real database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+from daemons import registry, timeout_checker, trickle_handler
+from daemons.tally import Shard
+from daemons.validator import turns
+from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.models import Account, Result, Workunit
+from scheduler.operations import batches, cancel, merge_hosts, parked, revalidate
+from scheduler.operations.submit import submit
+from tests.conftest import NOON
+from tests.long import checks, counted
+from tests.long.computers import Computer
+from tests.long.faults import Fault
+from tests.long.ground import ANGELS, WANDERERS
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+#: The daemons that a quiet server still needs, in the order in which work comes to them.
+WORKING = (
+    "timeout_checker",
+    "transitioner",
+    "validator",
+    "assimilator",
+    "file_deleter",
+)
+#: After so many rounds of all daemons nothing may be left to do at once.
+MOST_ROUNDS = 40
+BATCH = "together"
+
+
+class World:
+    """Everything of one walk: the clock, the computers, what was submitted and what died."""
+
+    def __init__(self, ground, tried):
+        ground.clear()
+        self.tried = tried
+        _forget_what_processes_know()
+        self.now = self.latest = NOON
+        self.computers = [
+            Computer(owner, ground.keys[owner], kind=copy % 2, copy=copy)
+            for copy in range(2)
+            for owner in WANDERERS
+        ]
+        self.angels = [
+            Computer(owner, ground.keys[owner], kind=kind, copy=kind)
+            for owner in ANGELS
+            for kind in range(2)
+        ]
+        #: App of each workunit by name, of all that were ever committed.
+        self.submitted = {}
+        self.deaths = Counter()
+        self.given = set()
+        #: Uploads that came when nobody expected them any more.
+        self.strays = set()
+        self.fault = None
+        #: What the sinks of another process were handed (`learn_from`).
+        self.answers = {}
+
+    # What may happen
+
+    def go_back(self, seconds):
+        """The clock is set back a little; what was decided ahead of it is no fault."""
+        self.latest = max(self.latest, self.now)
+        self.now -= timedelta(seconds=seconds)
+
+    def faults(self):
+        """What is broken at the latest moment that any clock has shown."""
+        return checks.broken(max(self.now, self.latest))
+
+    def arm(self, number, *, after):
+        """Have the next thing that happens die at its n-th statement or commit."""
+        self.fault = Fault(number, after=after)
+
+    def happen(self, what, act):
+        """Do something; if a fault is armed, it may die on the way. None if it died."""
+        fault, self.fault = self.fault, None
+        if fault is None:
+            return act()
+        answer = None
+        with fault.at_work():
+            answer = act()
+        if fault.has_struck:
+            self.deaths[what] += 1
+            self.tried[f"death in {what}"] += 1
+            _forget_what_processes_know()
+        return answer
+
+    def submit(self, app, number, *, batch=False, **rules):
+        """Submit workunits with inputs that others may share; their names."""
+        first = len(self.submitted)
+        names = [f"{app}_{first + index}" for index in range(number)]
+        rules.setdefault("delay_bound", timedelta(days=1))
+        new = [
+            NewWorkunit(
+                name=name,
+                input_files=(NewFile(open_name="in", content=b"shared %d" % (first % 3)),),
+                outputs=(NewOutput(open_name="out", max_nbytes=1000),),
+                rsc_fpops_est=1e12,
+                **rules,
+            )
+            for name in names
+        ]
+        who = Account.objects.get(name=WANDERERS[0]) if batch else None
+        self.happen(
+            "submit",
+            lambda: submit(
+                app=app,
+                workunits=new,
+                batch=f"{BATCH} {app}" if batch else None,
+                submitter=who,
+                now=self.now,
+            ),
+        )
+        born = set(Workunit.objects.filter(name__in=names).values_list("name", flat=True))
+        self.submitted |= {name: app for name in names if name in born}
+        return names
+
+    def run(self, daemon, *, shard=(0, 1), limit=1000):
+        """One pass of a daemon."""
+        found = registry.find(daemon)
+        return self.happen(
+            daemon, lambda: found.run_pass(now=self.now, limit=limit, shard=Shard(*shard))
+        )
+
+    def meet(self, computer, **said):
+        """One RPC; its reply is lost if the server died after the commit."""
+        return self.happen("rpc", lambda: computer.meet(self, **said))
+
+    def meet_of(self, index, **said):
+        """One RPC of the computer of this number: so that another process can be told of it."""
+        return self.meet(self.computers[index], **said)
+
+    def learn_from(self, other, what, args):
+        """Take over what an act did in another process, whose copy of this world it changed."""
+        if what == "meet_of":
+            self.computers[args[0]] = other.computers[args[0]]
+        self.given |= other.given
+        counted.learn(other.answers)
+        self.strays |= other.strays
+
+    def note_given(self, names):
+        self.given.update(names)
+
+    def note_upload(self, result_name, upload):
+        """Remember uploads that came when their files had been deleted, or rows purged."""
+        state = (
+            Result.objects.filter(name=result_name)
+            .values_list("file_delete_state", flat=True)
+            .first()
+        )
+        if state != 0:
+            self.strays.add(upload)
+
+    def open_workunits(self):
+        """Names of the workunits that live, in the order of their ids."""
+        return list(Workunit.objects.order_by("pk").values_list("name", flat=True))
+
+    def staff(self, wish, name):
+        """Something that staff asks for a workunit, or for its batch."""
+        act = {
+            "cancel": lambda: cancel.cancel(names=[name], reason="walk", now=self.now),
+            "hold": lambda: cancel.hold(names=[name], now=self.now),
+            "release": lambda: cancel.release(names=[name], now=self.now),
+            "revalidate": lambda: revalidate.request(
+                revalidate.choose(workunit=name).ids, now=self.now
+            ),
+        }[wish]
+        return self.happen(wish, act)
+
+    def change_batch(self, wish, batch):
+        act = {
+            "accelerate": lambda: batches.accelerate(batch.pk, now=self.now),
+            "slow down": lambda: batches.accelerate(batch.pk, on=False, now=self.now),
+            "abort": lambda: batches.abort(batch.pk, reason="walk", now=self.now),
+            "complete": batches.complete,
+        }[wish]
+        try:
+            return self.happen(f"batch: {wish}", act)
+        except batches.BatchNotReady:
+            return None
+
+    def merge(self, kept, merged):
+        try:
+            return self.happen(
+                "merge",
+                lambda: merge_hosts.merge(kept_id=kept.host_id, merged_id=merged.host_id),
+            )
+        except merge_hosts.CannotMerge:
+            return None
+
+    # How it ends
+
+    def quiet(self):
+        """Make passes of all daemons until none has anything to do at this moment."""
+        for _round in range(MOST_ROUNDS):
+            if not sum([_changed(self.run(name)) for name in WORKING]):
+                return
+        raise AssertionError(f"After {MOST_ROUNDS} rounds the daemons still find work.")
+
+    def unfinished(self):
+        """Workunits that the science has not taken, and results that are not over."""
+        return (
+            Workunit.objects.exclude(assimilate_state=2).exists()
+            or Result.objects.exclude(server_state=5).exists()
+        )
+
+    def wind_down(self):
+        """Let what is under way come to its end: honest computers, time, nobody's mercy."""
+        self.fault = None
+        counted.refusals.clear()
+        cancel_helpless(self)
+        self.quiet()
+        for turn in range(60):
+            if not self.unfinished():
+                break
+            parked.retry(everything=True, now=self.now)
+            if names := list(
+                Workunit.objects.filter(release_state=2).values_list("name", flat=True)
+            ):
+                cancel.release(names=names, now=self.now)
+            for computer in (*self.computers, *self.angels) if turn % 4 < 3 else ():
+                self._finish(computer)
+            self.quiet()
+            is_lost = not Result.objects.filter(server_state=2).exists()
+            self.now += DAY if is_lost else HOUR if turn < 4 else 7 * HOUR
+
+    def _finish(self, computer):
+        """Have an honest computer report what it holds, and ask if there is something to get."""
+        knows_us = computer.host_id or computer.owner in ANGELS
+        if knows_us and (computer.held or Result.objects.filter(server_state=2).exists()):
+            reports = [(name, "right") for name in computer.held]
+            computer.meet(self, reports=reports, wants=5e4)
+
+    def rest(self):
+        """Let every deadline pass, so that no file is needed any more."""
+        for _day in range(4):
+            self.now += timedelta(days=2)
+            self.quiet()
+
+
+def cancel_helpless(world):
+    """Work for a host that is no more, nobody can take: staff ends it."""
+    helpless = Workunit.objects.filter(assimilate_state=0, target_host__isnull=False).exclude(
+        target_host__in=[computer.host_id for computer in world.computers]
+    )
+    names = list(helpless.values_list("name", flat=True))
+    if names:
+        cancel.cancel(names=names, reason="its computer is gone", now=world.now)
+
+
+def _changed(tally):
+    return bool(tally is not None and (tally.changed or tally.more))
+
+
+def _forget_what_processes_know():
+    """What a process keeps in memory dies with it."""
+    turns._hangs.clear()
+    turns._resting.clear()
+    timeout_checker._counted_at.clear()
+    timeout_checker._said_of = None
+    trickle_handler._named_unknown.clear()
