@@ -75,7 +75,7 @@ def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
         release=release,
         reset_class=_only_errors_came(workunit, counts),
         result_moves=tuple(_holds_and_releases(workunit.results, may_run=may_run)),
-        look_again_at=_next_look_while_open(workunit, counts, now=now),
+        look_again_at=_next_look_while_open(workunit, now=now),
     )
 
 
@@ -217,16 +217,19 @@ def _nobody_agrees(reasons: tuple[Because, ...], counts: Counts) -> bool:
 
 
 def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether its end came, or its latest start with nothing sent.
+    """Whether its end came, or its latest start and what is under way cannot be the answer.
 
-    A broadcast workunit is judged at its end: it has expired if nothing came that could be.
+    Nothing is sent after the latest start, not even in place of what failed.  A broadcast workunit
+    is judged at its end: it has expired if nothing came that could be.
     """
-    if workunit.start_before is not None and not counts.ever_sent:
-        never_started = _has_passed(workunit.start_before, now)
+    cannot_start = _has_passed(workunit.start_before, now)
+    if workunit.broadcast:
+        is_lost = cannot_start and not counts.ever_sent
     else:
-        never_started = False
+        has_hope = counts.in_progress > 0 or _is_worth_validating(workunit, counts, now=now)
+        is_lost = cannot_start and not has_hope
     is_judged_now = workunit.broadcast and _is_worth_validating(workunit, counts, now=now)
-    return never_started or (_has_passed(workunit.end_before, now) and not is_judged_now)
+    return is_lost or (_has_passed(workunit.end_before, now) and not is_judged_now)
 
 
 def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
@@ -268,7 +271,7 @@ def _holds_and_releases(results: Iterable[ResultFacts], *, may_run: bool) -> Ite
             )
 
 
-def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> datetime:
+def _next_look_while_open(workunit: WorkunitFacts, *, now: datetime) -> datetime:
     """The next moment at which a clock alone changes this judgement; the safety net at the latest.
 
     Source: PROTOCOL 9.3, step 9.  Should a wake-up ever be lost, the workunit is only late by it.
@@ -277,9 +280,8 @@ def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datet
     times = [
         now + max(LOOK_AGAIN_AFTER, bound * LOOK_AGAIN_DELAY_BOUNDS if bound else LOOK_AGAIN_AFTER)
     ]
-    if not counts.ever_sent and workunit.start_before is not None:
-        times.append(workunit.start_before)
-    times += [at for at in (workunit.start_after, workunit.end_before) if at is not None]
+    clocks = (workunit.start_after, workunit.start_before, workunit.end_before)
+    times += [at for at in clocks if at is not None]
     return min(at for at in times if at > now)
 
 

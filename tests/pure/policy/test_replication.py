@@ -189,6 +189,19 @@ def test_a_workunit_that_was_never_sent_expires_at_its_latest_start():
     assert not judge(a_workunit("sent unsent", start_before=NOON), now=NOON).failures
 
 
+def test_after_its_latest_start_a_workunit_expires_once_nothing_under_way_can_be_the_answer():
+    for results in ("error unsent", "noreply", "success unsent", "inconclusive inconclusive"):
+        workunit = a_workunit(results, start_before=NOON)
+        assert Because.EXPIRED in judge(workunit, now=NOON).failures, results
+    assert not judge(a_workunit("success success", start_before=NOON), now=NOON).failures
+    assert not judge(a_workunit("error sent", start_before=NOON), now=NOON).failures
+
+
+def test_a_workunit_is_looked_at_again_at_its_latest_start_though_it_began():
+    workunit = a_workunit("sent unsent", start_before=NOON + timedelta(hours=1))
+    assert judge(workunit, now=NOON).look_again_at == NOON + timedelta(hours=1)
+
+
 def test_the_class_of_hosts_is_open_again_when_only_errors_came():
     assert judge(a_workunit("error unsent", hr_class=384), now=NOON).reset_class
     assert judge(a_workunit("error", app_version_id=7), now=NOON).reset_class
