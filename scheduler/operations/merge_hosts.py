@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import Sum
 
-from scheduler.models import CreditEntry, Host, HostAppVersion, Result
+from scheduler.lifecycle import Target
+from scheduler.models import CreditEntry, Host, HostAppVersion, Result, Workunit
 
 
 class CannotMerge(ValueError):
@@ -13,12 +14,13 @@ class CannotMerge(ValueError):
 
 
 def merge(*, kept_id: int, merged_id: int) -> Host:
-    """Make one host of two; results and credit move to the kept one, which is returned.
+    """Make one host of two; results, work that waits and credit move to the kept one: returned.
 
     The merged row stays and points to the kept one, so that a client that still calls itself by
     the old id is told the new one (PROTOCOL 2.5).  Raises `CannotMerge`.
     """
     with transaction.atomic():
+        _aim_anew(kept_id, merged_id)
         # After results come hosts, in ascending order: the lock order of every writer.
         Result.objects.filter(host_id=merged_id).update(host_id=kept_id)
         found = {
@@ -44,6 +46,14 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
         merged.total_credit, merged.expavg_credit = 0, 0
         merged.save(update_fields=["merged_into", "total_credit", "expavg_credit"])
     return kept
+
+
+def _aim_anew(kept_id: int, merged_id: int) -> None:
+    """Have work for the merged host alone go to the kept one: nobody else would get it, ever."""
+    aimed = Workunit.objects.filter(target_host_id=merged_id)
+    ids = list(aimed.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    Workunit.objects.filter(pk__in=ids).update(target_host_id=kept_id)
+    Result.objects.filter(workunit_id__in=ids, target_kind=Target.HOST).update(target_id=kept_id)
 
 
 def _refuse_strangers(kept_id: int, merged_id: int, found: dict[int, Host]) -> None:

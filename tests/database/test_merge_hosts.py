@@ -51,6 +51,18 @@ def test_results_and_credit_move_to_the_kept_host(
     assert Result.objects.get().host_id == new.hostid
 
 
+def test_work_for_the_merged_host_alone_goes_to_the_kept_one(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    (workunit,) = workunits(an_app(), 1, target_host_id=old.hostid)
+    Result.objects.update(target_kind=1, target_id=old.hostid)
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    workunit.refresh_from_db()
+    assert workunit.target_host_id == new.hostid
+    assert new.ask_for_work() == ["upper_0_0"]
+
+
 def test_the_merged_hosts_client_goes_on_under_the_new_id(
     pair: tuple[ScriptedClient, ScriptedClient],
 ) -> None:

@@ -182,6 +182,16 @@ def assimilate_and_late_report(world, chance):
 
 
 @scenario
+def two_assimilators(world, chance):
+    late = _late(world, chance)
+    return [
+        passes(chance, "assimilator"),
+        act("run", "assimilator", limit=chance.choice((1, 1000))),
+        chance.choice((reports(world, late), passes(chance, "transitioner"))),
+    ]
+
+
+@scenario
 def two_validators(world, chance):
     holders = given(world, chance, quorum=2, extra=chance.randrange(2), workunits=3)
     last = holders.pop()

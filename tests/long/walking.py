@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ STEPS = 60
 #: Files carry the time of the real clock; at this moment, all are antique.
 LONG_AFTER = datetime(2099, 1, 1, tzinfo=UTC)
 #: So long is looked for a shorter walk that fails; seconds.
-SHRINK_FOR = 90.0
+SHRINK_FOR = float(os.environ.get("LONG_SHRINK_SECONDS") or 60)
 
 
 @dataclass(frozen=True, slots=True)
