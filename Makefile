@@ -16,10 +16,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story test-long mutate check fmt docs bench bench-large clean
+.PHONY: help setup demo demo-trust run test test-story test-long test-planted mutate check fmt docs bench bench-large clean
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.stamp-dev ## .venv with everything in it; a second call is instant
 	@echo "Ready: $(BIN)/python manage.py help"
@@ -46,6 +46,9 @@ test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, sid
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header
+
+test-planted: $(VENV)/.stamp-dev ## bugs planted one by one: which random test finds each, and when
+	@$(BIN)/python -m tests.long.planted
 
 mutate: $(VENV)/.stamp-dev ## switch every rule off in turn, and see which test notices; some minutes
 	@$(BIN)/python -m tests.mutate
