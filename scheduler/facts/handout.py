@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -92,7 +93,7 @@ class Work:
     sentences: dict[str, str] = field(default_factory=dict)
     come_again: bool = False
     asked: bool = False
-    apps: dict[int, AppFacts] = field(default_factory=dict)
+    apps: Mapping[int, AppFacts] = field(default_factory=dict)
     lasting: list[tuple[Candidate, str, str]] = field(default_factory=list)
 
     @property

@@ -202,9 +202,34 @@ class Assignment(NamedTuple):
     replicate: bool = False
 
 
+class LockedWorkunit(NamedTuple):
+    """A workunit locked to be sent: the class of hosts (0: any) and version it is bound to."""
+
+    id: int
+    hr_class: int = 0
+    app_version_id: int | None = None
+
+
+class Twin(NamedTuple):
+    """A result of a workunit of which another may be sent: in which state, whose, until when.
+
+    `target_kind` is `lifecycle.Target`; `ended_at` is when it was reported or should have been.
+    """
+
+    id: int
+    workunit_id: int
+    server_state: int
+    outcome: int = 0
+    target_kind: int = 0
+    target_id: int = 0
+    host_id: int | None = None
+    account_id: int | None = None
+    ended_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldResult:
-    """What the server knows of a result that a client holds, or that this host should hold.
+    """What the server knows of a result that a client reports or holds, or that a host should hold.
 
     `seconds` is how long it was estimated to take there.
     """
@@ -227,6 +252,7 @@ class HeldResult:
     cancelled: bool
     has_canonical: bool
     assimilated: bool
+    account_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -520,7 +520,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='result',
-            index=models.Index(models.F('app'), models.F('target_kind'), models.F('target_id'), models.OrderBy(models.F('priority'), descending=True), models.F('workunit'), condition=models.Q(('server_state', scheduler.lifecycle.ServerState['UNSENT'])), name='read_candidates'),
+            index=models.Index(models.F('app'), models.F('target_kind'), models.F('target_id'), models.F('priority').bitxor(-1), models.F('workunit'), condition=models.Q(('server_state', scheduler.lifecycle.ServerState['UNSENT'])), name='read_candidates'),
         ),
         migrations.AddIndex(
             model_name='workunit',

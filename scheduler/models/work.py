@@ -418,7 +418,8 @@ class Result(models.Model):
                 F("app"),
                 F("target_kind"),
                 F("target_id"),
-                F("priority").desc(),
+                # ~priority: the highest first, so that one comparison of rows leads to a place.
+                F("priority").bitxor(-1),
                 F("workunit"),
                 condition=Q(server_state=ServerState.UNSENT),
                 name="read_candidates",

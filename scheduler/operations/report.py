@@ -1,18 +1,19 @@
-"""Takes a host's reports: read, see what arrived, lock, judge, settle at once."""
+"""Takes hosts' reports: read, see what arrived, lock, judge, settle, all at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler import sql, storage, wakeups
-from scheduler.facts.hosts import Lesson, Report
+from scheduler.facts.hosts import AppFacts, HeldResult, Lesson, Report
 from scheduler.facts.work import output_name
-from scheduler.lifecycle import Outcome
+from scheduler.lifecycle import Outcome, ServerState
 from scheduler.policy import reports as policy
 from scheduler.policy import trust
+from scheduler.queries.catalog import Records
 
 
 class StaleReport(RuntimeError):
@@ -44,52 +45,95 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What became of the reports: every name to acknowledge, how many were taken, what they teach.
+    """What became of a host's reports: every name to acknowledge, what was taken, what it teaches.
 
-    `lessons` are those of the host that reports, by app version.
+    `taken` holds the new state of each result whose report counted; `lessons` are those of the
+    host that reports, by app version.
     """
 
     acknowledge: tuple[str, ...] = ()
-    taken: int = 0
+    taken: Mapping[int, int] = field(default_factory=dict)
     lessons: Mapping[int, Lesson] = field(default_factory=dict)
 
 
-def look_up(reports: Sequence[Report], *, most: int) -> Reported:
-    """Find the reported results and which of their outputs arrived; no transaction is open.
+class _Accepted(NamedTuple):
+    """A report that counts, with times in seconds that can be true."""
+
+    report: Report
+    outcome: Outcome
+    cpu_time: float
+    elapsed_time: float
+
+    @property
+    def state(self) -> int:
+        """The state that the result gets (`lifecycle.ResultState`)."""
+        return ServerState.OVER * 10 + self.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reporter:
+    """Who reports what; `daily_quota` is the project's."""
+
+    reported: Reported
+    account_id: int
+    host_id: int
+    ncpus: int
+    daily_quota: int
+
+
+def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
+    """Find each host's reported results and which of their outputs arrived; no transaction is open.
 
     The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: not
     acknowledged, they come again.
     """
-    first = {report.name: report for report in reversed(reports)}
-    taken = tuple(list(first.values())[::-1][:most]) if len(first) > most else tuple(first.values())
-    rows = sql.fetch("read_reported", {"names": [report.name for report in taken]}) if taken else []
+    taken = [_first_of_each(one)[:most] for one in reports]
+    names = {report.name for one in taken for report in one}
+    rows = sql.fetch("read_reported", {"names": list(names)}) if names else []
     expected = {
         output_name(row["name"], row["id"], position): (row["id"], position)
         for row in rows
         for position in range(len(row["outputs"]))
     }
-    found = storage.finished_uploads(expected)
+    arrived: dict[int, list[Arrival]] = {}
+    for name, digest in storage.finished_uploads(expected).items():
+        result_id, position = expected[name]
+        arrived.setdefault(result_id, []).append(
+            Arrival(result_id=result_id, position=position, name=name, digest=digest)
+        )
+    by_name = {row["name"]: row for row in rows}
+    return [_reported(one, by_name, arrived) for one in taken]
+
+
+def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
+    first: dict[str, Report] = {}
+    for report in reports:
+        first.setdefault(report.name, report)
+    return tuple(first.values())
+
+
+def _reported(
+    reports: tuple[Report, ...],
+    by_name: Mapping[str, Mapping[str, Any]],
+    arrived: Mapping[int, Sequence[Arrival]],
+) -> Reported:
+    rows = [by_name[report.name] for report in reports if report.name in by_name]
     return Reported(
-        reports=taken,
+        reports=reports,
         ids={row["name"]: row["id"] for row in rows},
-        workunit_ids=tuple(sorted({row["workunit_id"] for row in rows})),
-        arrivals=tuple(
-            Arrival(
-                result_id=expected[name][0], position=expected[name][1], name=name, digest=digest
-            )
-            for name, digest in found.items()
-        ),
+        workunit_ids=tuple(row["workunit_id"] for row in rows),
+        arrivals=tuple(one for row in rows for one in arrived.get(row["id"], ())),
     )
 
 
-def lock(reported: Reported, *, detached_host_id: int | None = None) -> tuple[int, ...]:
-    """Lock the reported results' workunits, and those a detached host held, in one sweep.
+def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
+    """Lock the reported results' workunits, and those that detached hosts held, in one sweep.
 
     These are the first row locks of the transaction; returns the workunits' ids.
     """
-    wanted = set(reported.workunit_ids)
-    if detached_host_id is not None:
-        held = sql.fetch("read_workunits_of_host", {"host_id": detached_host_id})
+    wanted = {workunit_id for one in reported for workunit_id in one.workunit_ids}
+    if detached_host_ids:
+        held = sql.fetch("read_workunits_of_hosts", {"host_ids": list(detached_host_ids)})
         wanted |= {row["workunit_id"] for row in held}
     if not wanted:
         return ()
@@ -98,57 +142,94 @@ def lock(reported: Reported, *, detached_host_id: int | None = None) -> tuple[in
 
 
 def record(
-    reported: Reported,
+    reporters: Sequence[Reporter],
     *,
-    account_id: int,
-    host_id: int,
-    ncpus: int,
-    daily_quota: int,
+    results: Iterable[HeldResult],
+    records: Records,
+    apps: Mapping[int, AppFacts],
     now: datetime,
-) -> Settlement:
-    """Settle the reports of an account; all are acknowledged, those that count are taken.
+) -> list[Settlement]:
+    """Settle the reports of each host; all are acknowledged, those that count are taken.
 
-    The workunits are locked (`lock`).  A report counts if its result is in progress or was given
-    up, and belongs to the account; any other is acknowledged and ignored (trap 10).
+    The workunits are locked (`lock`), and `results` read since.  A report counts if its result is
+    in progress or was given up, and belongs to the account; any other is acknowledged and ignored
+    (trap 10), and so is a second one of the same result.
     """
-    names = tuple(report.name for report in reported.reports)
-    if not reported.ids:
-        return Settlement(acknowledge=names)
-    rows = {
-        row["id"]: row
-        for row in sql.fetch("lock_results", {"result_ids": sorted(reported.ids.values())})
-    }
-    accepted: dict[int, tuple[Report, float, float]] = {}
-    for report in reported.reports:
-        row = rows.get(reported.ids.get(report.name, 0))
-        if row is None or not policy.is_taken(
-            state=row["state"], owner=row["account_id"], reporter=account_id
+    known = {result.id: result for result in results}
+    accepted: dict[int, _Accepted] = {}
+    settlements = []
+    for reporter in reporters:
+        mine = _judge(reporter, known, settled=accepted.keys(), now=now)
+        accepted |= mine
+        taught = [
+            (known[result_id], one.report)
+            for result_id, one in mine.items()
+            if known[result_id].host_id == reporter.host_id
+        ]
+        settlements.append(
+            Settlement(
+                acknowledge=tuple(report.name for report in reporter.reported.reports),
+                taken={result_id: one.state for result_id, one in mine.items()},
+                lessons=_lessons(taught, records, apps, reporter.daily_quota),
+            )
+        )
+    if accepted:
+        arrivals = [one for reporter in reporters for one in reporter.reported.arrivals]
+        _settle(accepted, arrivals, now=now)
+    return settlements
+
+
+def as_settled(
+    results: Iterable[HeldResult], settlements: Iterable[Settlement]
+) -> list[HeldResult]:
+    """The results as they are once reports are settled: those that counted are over."""
+    states = {i: state for one in settlements for i, state in one.taken.items()}
+    return [replace(one, state=states[one.id]) if one.id in states else one for one in results]
+
+
+def _judge(
+    reporter: Reporter,
+    known: Mapping[int, HeldResult],
+    *,
+    settled: Collection[int],
+    now: datetime,
+) -> dict[int, _Accepted]:
+    """The reports of one host that count, by result."""
+    accepted: dict[int, _Accepted] = {}
+    for report in reporter.reported.reports:
+        result = known.get(reporter.reported.ids.get(report.name, 0))
+        if (
+            result is None
+            or result.id in settled
+            or not policy.is_taken(
+                state=result.state, owner=result.account_id, reporter=reporter.account_id
+            )
         ):
             continue
-        times = policy.sane_times(report, ncpus=ncpus, sent_at=row["sent_at"], now=now)
-        accepted[row["id"]] = (report, *times)
-    if accepted:
-        _settle(accepted, reported.arrivals, now=now)
-    own = [rows[result_id] for result_id in accepted if rows[result_id]["host_id"] == host_id]
-    lessons = _lessons(own, {i: report for i, (report, *_) in accepted.items()}, daily_quota)
-    return Settlement(acknowledge=names, taken=len(accepted), lessons=lessons)
+        times = policy.sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
+        accepted[result.id] = _Accepted(report, policy.outcome(report), *times)
+    return accepted
 
 
 def _lessons(
-    rows: Iterable[Mapping[str, Any]], reports: Mapping[int, Report], daily_quota: int
+    taught: Iterable[tuple[HeldResult, Report]],
+    records: Records,
+    apps: Mapping[int, AppFacts],
+    daily_quota: int,
 ) -> dict[int, Lesson]:
     """How errors and successes change a host's quotas (PROTOCOL 10.5)."""
     lessons: dict[int, Lesson] = {}
-    for row in rows:
-        version_id = row["app_version_id"]
-        if version_id is None:
+    for result, report in taught:
+        version_id = result.app_version_id
+        if version_id is None or result.host_id is None:
             continue
-        before = row["max_results_per_day"]
+        record = records.get((result.host_id, version_id))
+        before = record["max_results_per_day"] if record else 0
         lesson = lessons.get(version_id) or Lesson(
             app_version_id=version_id, quota_before=before, quota_after=before
         )
-        quota = daily_quota if row["daily_quota"] is None else row["daily_quota"]
-        report = reports[row["id"]]
+        own = apps[result.app_id].daily_quota
+        quota = daily_quota if own is None else own
         if policy.outcome(report) is Outcome.SUCCESS:
             after = trust.after_success(lesson.quota_after, daily_quota=quota)
             lesson = replace(lesson, quota_after=after)
@@ -160,34 +241,32 @@ def _lessons(
 
 
 def _settle(
-    accepted: Mapping[int, tuple[Report, float, float]],
-    arrivals: Iterable[Arrival],
-    *,
-    now: datetime,
+    accepted: Mapping[int, _Accepted], arrivals: Iterable[Arrival], *, now: datetime
 ) -> None:
-    rows = [(result_id, *accepted[result_id]) for result_id in sorted(accepted)]
-    files = [arrival for arrival in arrivals if arrival.result_id in accepted]
+    rows = [accepted[result_id] for result_id in sorted(accepted)]
+    # Two hosts may report one result: it arrived once.
+    files = {(one.result_id, one.position): one for one in arrivals if one.result_id in accepted}
     settled = sql.fetch(
         "settle_reports",
         {
             "now": now,
-            "result_ids": [row[0] for row in rows],
-            "outcomes": [int(policy.outcome(row[1])) for row in rows],
-            "client_states": [row[1].client_state for row in rows],
-            "exit_statuses": [row[1].exit_status for row in rows],
-            "cpu_times": [row[2] for row in rows],
-            "elapsed_times": [row[3] for row in rows],
-            "peak_working_sets": [row[1].peak_working_set_bytes for row in rows],
-            "peak_swaps": [row[1].peak_swap_bytes for row in rows],
-            "peak_disks": [row[1].peak_disk_bytes for row in rows],
+            "result_ids": sorted(accepted),
+            "outcomes": [int(row.outcome) for row in rows],
+            "client_states": [row.report.client_state for row in rows],
+            "exit_statuses": [row.report.exit_status for row in rows],
+            "cpu_times": [row.cpu_time for row in rows],
+            "elapsed_times": [row.elapsed_time for row in rows],
+            "peak_working_sets": [row.report.peak_working_set_bytes for row in rows],
+            "peak_swaps": [row.report.peak_swap_bytes for row in rows],
+            "peak_disks": [row.report.peak_disk_bytes for row in rows],
             # PostgreSQL's text takes every character but NUL.
-            "stderrs": [row[1].stderr.replace("\x00", "") for row in rows],
-            "file_result_ids": [arrival.result_id for arrival in files],
-            "file_positions": [arrival.position for arrival in files],
-            "file_names": [arrival.name for arrival in files],
-            "file_sizes": [arrival.digest.nbytes for arrival in files],
-            "file_md5s": [arrival.digest.md5 for arrival in files],
-            "file_sha256s": [arrival.digest.sha256 for arrival in files],
+            "stderrs": [row.report.stderr.replace("\x00", "") for row in rows],
+            "file_result_ids": [arrival.result_id for arrival in files.values()],
+            "file_positions": [arrival.position for arrival in files.values()],
+            "file_names": [arrival.name for arrival in files.values()],
+            "file_sizes": [arrival.digest.nbytes for arrival in files.values()],
+            "file_md5s": [arrival.digest.md5 for arrival in files.values()],
+            "file_sha256s": [arrival.digest.sha256 for arrival in files.values()],
         },
     )
     if missed := set(accepted) - {row["result_id"] for row in settled}:

@@ -1,56 +1,23 @@
-"""Reads for dispatch: app versions for a host, candidates, their files."""
+"""Reads for dispatch: what hosts hold, candidates for them, their files."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from json import dumps, loads
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler import sql
-from scheduler.facts.handout import Given, InputFile, Version, VersionFile
-from scheduler.facts.hosts import AppFacts, Candidate, HeldResult, HostFacts, Record, VersionFacts
-from scheduler.facts.machines import Machine, Usage
+from scheduler.facts.handout import InputFile
+from scheduler.facts.hosts import AppFacts, Candidate, HeldResult, HostFacts
 from scheduler.models import AppVersion
-from scheduler.policy import plan_classes
-from scheduler.policy.plan_classes import BadPlanClass
 
-#: The cursor before every candidate: (priority, workunit id).
-BEFORE_ALL = (2**31 - 1, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """What a project has for a host's platforms: every app by id, every version by id.
-
-    The versions of an app come best first: by the client's order of platforms, then the newest.
-    """
-
-    apps: Mapping[int, AppFacts]
-    versions: dict[int, Version]
-
-
-def offer_for(
-    *, host_id: int, machine: Machine, platforms: Sequence[str], client_version: int
-) -> Offer:
-    """Read every app, and each app version that runs on one of the platforms."""
-    rows = sql.fetch(
-        "read_versions",
-        {"platforms": list(platforms), "client_version": client_version, "host_id": host_id},
-    )
-    apps: dict[int, AppFacts] = {}
-    versions: dict[int, Version] = {}
-    for row in rows:
-        if row["app_id"] not in apps:
-            apps[row["app_id"]] = _app(row)
-        if row["id"] is not None:
-            versions[row["id"]] = _version(row, apps[row["app_id"]], machine)
-    current = {row["app_id"] for row in rows if not row["app_deprecated"]}
-    return Offer(
-        apps={app_id: app for app_id, app in apps.items() if app_id in current}, versions=versions
-    )
+#: A place in a lane: (priority, workunit id); behind it come less urgent and younger ones.
+Cursor = tuple[int, int]
+#: A lane: (app id, kind of target, id of target).
+LaneKey = tuple[int, int, int]
+#: The cursor before every candidate.
+BEFORE_ALL: Cursor = (2**31 - 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,31 +30,50 @@ class Lane:
     app: AppFacts
     target_kind: int = 0
     target_id: int = 0
-    after: tuple[int, int] = BEFORE_ALL
+    after: Cursor = BEFORE_ALL
     page: int = 0
 
     @property
-    def key(self) -> tuple[int, int]:
-        """By what the lane is known to one host."""
-        return self.app.id, self.target_kind
+    def key(self) -> LaneKey:
+        """By what the lane is known."""
+        return self.app.id, self.target_kind, self.target_id
+
+
+class Offered(NamedTuple):
+    """One unsent result with what keeps some of the asking hosts and accounts from having it.
+
+    `near` says that it was read because its workunit is one of those asked for by id.
+    """
+
+    candidate: Candidate
+    by_hosts: Collection[int]
+    by_accounts: Collection[int]
+    near: bool = False
+
+    def is_for(self, host: HostFacts) -> bool:
+        """Whether the rule of one result a workunit lets this host have it."""
+        return host.id not in self.by_hosts and host.account_id not in self.by_accounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of unsent results: what may be sent, best first, and how to turn it.
+    """One page of a lane: what may be sent, best first, and how to turn it.
 
-    `cursors` holds, by lane, where the page ended; lanes in `full` may have more behind it.
+    `first` is the cursor just before the page's first result, `last` where it ended, both None if
+    it is empty; if it is `full`, more may come behind it.
     """
 
-    candidates: tuple[Candidate, ...]
-    cursors: Mapping[tuple[int, int], tuple[int, int]]
-    full: frozenset[tuple[int, int]]
+    offered: tuple[Offered, ...] = ()
+    first: Cursor | None = None
+    last: Cursor | None = None
+    full: bool = False
 
 
 def candidates(
-    host: HostFacts, lanes: Sequence[Lane], *, near: Sequence[int] = (), now: datetime
-) -> Page:
-    """The next page of unsent results of each lane; `near`: workunits whose files the host has."""
+    lanes: Sequence[Lane], *, hosts: Iterable[HostFacts], near: Collection[int] = (), now: datetime
+) -> tuple[list[Page], tuple[Offered, ...]]:
+    """The next page of each lane, for any of the hosts; and the unsent results of `near` ones."""
+    asking = tuple(hosts)
     rows = sql.fetch(
         "read_candidates",
         {
@@ -101,24 +87,44 @@ def candidates(
             "after_id": [lane.after[1] for lane in lanes],
             "pages": [lane.page for lane in lanes],
             "near_workunit_ids": list(near),
-            "host_id": host.id,
-            "account_id": host.account_id,
+            "host_ids": [host.id for host in asking],
+            "account_ids": [host.account_id for host in asking],
             "now": now,
         },
     )
-    rows.sort(key=lambda row: (-row["priority"], row["workunit_id"], row["result_id"]))
-    along = [row for row in rows if row["lane"] >= 0]
+    rows.sort(key=lambda row: row["position"])
+    by_lane: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_lane.setdefault(row["lane"], []).append(row)
+    pages = [_page(lane, by_lane.get(number, ())) for number, lane in enumerate(lanes)]
+    return pages, _offered(by_lane.get(-1, ()), near=True)
+
+
+def _page(lane: Lane, rows: Sequence[Mapping[str, Any]]) -> Page:
+    if not rows:
+        return Page()
+    first, last = rows[0], rows[-1]
     return Page(
-        candidates=tuple(_candidate(row) for row in rows if row["sendable"]),
-        cursors={lanes[row["lane"]].key: (row["priority"], row["workunit_id"]) for row in along},
-        full=frozenset(
-            lanes[row["lane"]].key for row in along if row["position"] >= lanes[row["lane"]].page
-        ),
+        offered=_offered(rows),
+        first=(first["priority"], first["workunit_id"] - 1),
+        last=(last["priority"], last["workunit_id"]),
+        full=last["position"] >= lane.page,
     )
 
 
+def _offered(rows: Iterable[Mapping[str, Any]], *, near: bool = False) -> tuple[Offered, ...]:
+    return tuple(
+        Offered(_candidate(row), row["by_hosts"] or (), row["by_accounts"] or (), near)
+        for row in rows
+        if row["sendable"]
+    )
+
+
+_COLUMNS = tuple(name for name in Candidate._fields if name != "is_near")
+
+
 def _candidate(row: Mapping[str, Any]) -> Candidate:
-    return Candidate._make(map(row.__getitem__, Candidate._fields))
+    return Candidate(**{column: row[column] for column in _COLUMNS})
 
 
 def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:
@@ -129,28 +135,24 @@ def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int)
     return [row["workunit_id"] for row in rows]
 
 
-def held_results(*, host_id: int, names: Sequence[str]) -> list[HeldResult]:
-    """The results of these names, and all that the host should hold."""
+def known_results(
+    *, reported_ids: Collection[int], names: Collection[str], host_ids: Collection[int]
+) -> list[HeldResult]:
+    """The results of these ids and names, and all that these hosts should hold."""
     return sql.fetch_into(
-        HeldResult, "read_held_results", {"names": list(names), "host_id": host_id}
+        HeldResult,
+        "read_results",
+        {"reported_ids": list(reported_ids), "names": list(names), "host_ids": list(host_ids)},
     )
 
 
-def input_files(sent: Sequence[Given]) -> list[InputFile]:
-    """The input files of the workunits sent."""
-    workunit_ids = sorted({given.workunit_id for given in sent})
-    return sql.fetch_into(InputFile, "read_input_files", {"workunit_ids": workunit_ids})
-
-
-def version_files(sent: Sequence[Given]) -> list[VersionFile]:
-    """The signed files of the app versions sent."""
-    version_ids = sorted({given.app_version_id for given in sent})
-    return sql.fetch_into(VersionFile, "read_version_files", {"app_version_ids": version_ids})
-
-
-def any_app_version() -> bool:
-    """Whether the project has published anything at all."""
-    return AppVersion.objects.filter(deprecated=False, app__deprecated=False).exists()
+def input_files(workunit_ids: Collection[int]) -> dict[int, list[InputFile]]:
+    """The input files of these workunits, in their order."""
+    files: dict[int, list[InputFile]] = {}
+    wanted = {"workunit_ids": sorted(workunit_ids)}
+    for file in sql.fetch_into(InputFile, "read_input_files", wanted):
+        files.setdefault(file.workunit_id, []).append(file)
+    return files
 
 
 def platforms() -> list[tuple[str, str, str]]:
@@ -161,84 +163,3 @@ def platforms() -> list[tuple[str, str, str]]:
         .values_list("platform__name", "platform__user_friendly_name", "plan_class")
         .distinct()
     )
-
-
-_APP_COLUMNS = tuple(name for name in AppFacts.__slots__ if name not in {"id", "name", "beta"})
-
-
-def _app(row: Mapping[str, Any]) -> AppFacts:
-    return AppFacts(
-        id=row["app_id"],
-        name=row["app_name"],
-        beta=row["app_beta"],
-        **{column: row[column] for column in _APP_COLUMNS},
-    )
-
-
-def _version(row: Mapping[str, Any], app: AppFacts, machine: Machine) -> Version:
-    used, unfit = _usage(row, machine)
-    facts = VersionFacts(
-        id=row["id"],
-        app_id=app.id,
-        version_num=row["version_num"],
-        platform=row["platform"],
-        plan_class=row["plan_class"],
-        avg_ncpus=used.avg_ncpus if used else row["avg_ncpus"],
-        deprecated=row["deprecated"] or row["app_deprecated"],
-        beta=row["beta"] or app.beta,
-        device=used.gpu_kind if used else "",
-        device_count=used.gpu_count if used else 0.0,
-        gpu_ram=used.gpu_ram if used else 0.0,
-        peak_flops=used.peak_flops if used else 0.0,
-        projected_flops=used.projected_flops if used else 0.0,
-        cmdline=used.cmdline if used else "",
-        unfit=unfit,
-        et_n=row["et_n"] or 0.0,
-        et_avg=row["et_avg"] or 0.0,
-        pfc_n=row["pfc_n"],
-        pfc_avg=row["pfc_avg"],
-        record=_record(row),
-    )
-    return Version(
-        facts=facts,
-        app=app,
-        api_version=row["api_version"],
-        cmdline=" ".join(filter(None, (row["cmdline"], facts.cmdline))),
-        file_prefix=row["file_prefix"],
-    )
-
-
-NO_RECORD = Record()
-
-
-def _record(row: Mapping[str, Any]) -> Record:
-    if row["consecutive_valid"] is None:
-        return NO_RECORD
-    return Record(
-        consecutive_valid=row["consecutive_valid"],
-        max_results_per_day=row["max_results_per_day"],
-        results_today=row["results_today"],
-        quota_day=row["quota_day"],
-        turnaround_n=row["turnaround_n"],
-        turnaround_avg=row["turnaround_avg"],
-    )
-
-
-def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]:
-    """What a version uses of the machine by its plan class, or the sentence why it cannot."""
-    name = row["plan_class"]
-    if not name:
-        return None, ""
-    if row["spec"] is None:
-        return None, f"The plan class {name} is not defined by this project"
-    try:
-        plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
-    except BadPlanClass:
-        return None, f"The plan class {name} is not defined properly by this project"
-    found = plan_classes.usage(plan, machine)
-    return (None, found) if isinstance(found, str) else (found, "")
-
-
-@lru_cache(maxsize=256)
-def _plan_class(name: str, spec: str) -> plan_classes.PlanClass:
-    return plan_classes.parse(name, loads(spec))

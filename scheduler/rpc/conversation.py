@@ -3,144 +3,249 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Work
-from scheduler.facts.hosts import HostDescription
+from scheduler.facts.hosts import HostDescription, HostFacts
 from scheduler.facts.messages import FileMoves, TrickleToSay
-from scheduler.operations import dispatch, file_requests, hosts, maintenance, report, trickles
-from scheduler.policy import gates
+from scheduler.operations import (
+    dispatch,
+    file_requests,
+    hosts,
+    maintenance,
+    recognition,
+    report,
+    trickles,
+)
+from scheduler.policy.lost import Holdings
+from scheduler.queries import catalog as catalogs
 from scheduler.queries import handout
-from scheduler.rpc import compose, translate
+from scheduler.rpc import compose, translate, words
 from scheduler.rpc.file_moves import file_moves_part
 from scheduler.wire.messages import GuiUrl, Message, SchedulerReply, SchedulerRequest
 
 log = logging.getLogger(__name__)
-
-HOUR = 3600.0
-DAY = 86400.0
 
 #: What a client is told when it cannot be served: text and delay in seconds, by the exception
 #: raised where the refusal arises (PROTOCOL 2.6; the wording is BOINC's).
 REFUSALS: dict[type[Exception], tuple[str, float]] = {
     hosts.UnknownKey: (
         "Invalid or missing account key.  To fix, remove and add this project.",
-        HOUR,
+        words.HOUR,
     ),
-    hosts.HostDenied: ("Not accepting requests from this host", DAY),
+    hosts.HostDenied: ("Not accepting requests from this host", words.DAY),
     hosts.HostBusy: ("Another scheduler instance is running for this host", 60.0),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, and from where it came."""
+
+    request: SchedulerRequest
+    ip_addr: str
 
 
 def answer(
     request: SchedulerRequest, *, config: ProjectConfig, ip_addr: str, now: datetime
 ) -> SchedulerReply:
-    """Answer one scheduler request; one transaction, a constant number of statements."""
-    if request.client_version < config.min_client_version:
-        return refuse(config, _too_old(config), delay=DAY)
+    """Answer one scheduler request by itself; raises what `answer_all` returns as an exception."""
+    (reply,) = answer_all([Call(request, ip_addr)], config=config, now=now)
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+def answer_all(
+    calls: Sequence[Call], *, config: ProjectConfig, now: datetime
+) -> list[SchedulerReply | Exception]:
+    """Answer scheduler requests that came together: one transaction, one set of statements.
+
+    One that goes wrong takes nobody with it: then all is rolled back, and each is answered by
+    itself.  What goes wrong with one alone is returned in the place of its reply.
+    """
+    talks = [_Talk(call.request, call.ip_addr) for call in calls]
     try:
-        key, key_signature = translate.code_sign_key(request)
-    except KeyError:
-        log.warning("unknown_code_sign_key", extra={"host_id": request.hostid})
-        text = "The project has changed its security key.  Please remove and add this project."
-        return refuse(config, text, delay=DAY)
-    # Which outputs arrived is looked up before the transaction: no lock waits for a disk.
-    reported = report.look_up(translate.reports(request), most=config.max_results_accepted)
-    try:
-        with transaction.atomic():
-            fields = _converse(request, reported, config=config, ip_addr=ip_addr, now=now)
-    except tuple(REFUSALS) as refusal:
-        text, delay = REFUSALS[type(refusal)]
-        return refuse(config, text, delay=delay)
-    return _build(fields, code_sign_key=key, code_sign_key_signature=key_signature)
+        _converse([talk for talk in talks if not _is_refused(talk, config)], config=config, now=now)
+    except Exception as error:  # noqa: BLE001  it is logged or handed on, by whoever caused it
+        if len(calls) == 1:
+            return [error]
+        if _is_away(error):
+            return [error] * len(calls)
+        log.warning("batch_undone", extra={"rpcs": len(calls), "error": repr(error)})
+        return [one for call in calls for one in answer_all([call], config=config, now=now)]
+    return [_build(talk.reply) for talk in talks]
 
 
 def refuse(config: ProjectConfig, text: str, *, delay: float, down: bool = False) -> SchedulerReply:
     """A valid reply that only says why not, and when to ask again."""
-    return _build(
-        compose.project_part(config),
-        messages=(Message(text=text, priority="notice"),),
-        request_delay=delay,
-        project_is_down=down,
+    return _build(words.refusal(config, text, delay=delay, down=down))
+
+
+@dataclass(slots=True)
+class _Talk:
+    """One conversation: what is known of it by now, and at last the fields of the reply."""
+
+    request: SchedulerRequest
+    ip_addr: str
+    reply: dict[str, object] = field(default_factory=dict)
+    described: HostDescription = field(init=False)
+    caller: hosts.Caller = field(init=False)
+    reported: report.Reported = field(init=False)
+    settled: report.Settlement = field(init=False)
+    holdings: Holdings = field(init=False)
+    host: HostFacts = field(init=False)
+    no_work: tuple[Message, ...] = ()
+    is_over: bool = False
+    is_barred: bool = False
+    work: Work = field(init=False)
+    said: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Books:
+    """What all conversations of a batch go by."""
+
+    config: ProjectConfig
+    now: datetime
+    catalog: catalogs.Catalog
+    records: catalogs.Records
+
+
+def _is_refused(talk: _Talk, config: ProjectConfig) -> bool:
+    """Whether a client cannot be served whoever it is: too old, or of another project."""
+    if talk.request.client_version < config.min_client_version:
+        talk.reply = words.refusal(config, words.too_old(config), delay=words.DAY)
+        return True
+    try:
+        key, signature = translate.code_sign_key(talk.request)
+    except KeyError:
+        log.warning("unknown_code_sign_key", extra={"host_id": talk.request.hostid})
+        text = "The project has changed its security key.  Please remove and add this project."
+        talk.reply = words.refusal(config, text, delay=words.DAY)
+        return True
+    talk.reply = {"code_sign_key": key, "code_sign_key_signature": signature}
+    return False
+
+
+def _converse(talks: Sequence[_Talk], *, config: ProjectConfig, now: datetime) -> None:
+    # Which outputs arrived is looked up before the transaction: no lock waits for a disk.
+    reports = [translate.reports(talk.request) for talk in talks]
+    found = report.look_up(reports, most=config.max_results_accepted)
+    for talk, reported in zip(talks, found, strict=True):
+        talk.reported = reported
+    with transaction.atomic():
+        talks = _recognise(talks, config, now=now)
+        if not talks:
+            return
+        books = _Books(
+            config=config,
+            now=now,
+            catalog=catalogs.current(talks[0].caller.catalog_sign),
+            records=catalogs.records([talk.caller.host_id for talk in talks]),
+        )
+        _settle(talks, books)
+        _give(talks, books)
+        for talk in talks:
+            _reply(talk, books)
+        _keep(talks, now=now)
+
+
+def _recognise(talks: Sequence[_Talk], config: ProjectConfig, *, now: datetime) -> Sequence[_Talk]:
+    """Learn who calls; those who cannot be served are told so, the others returned."""
+    for talk in talks:
+        talk.described = translate.description(talk.request, talk.ip_addr)
+    callers = recognition.recognise(
+        [recognition.Knock(translate.credentials(talk.request), talk.described) for talk in talks],
+        now=now,
     )
+    for talk, caller in zip(talks, callers, strict=True):
+        if isinstance(caller, hosts.Caller):
+            talk.caller = caller
+        else:
+            text, delay = REFUSALS[type(caller)]
+            talk.reply = words.refusal(config, text, delay=delay)
+    served = zip(talks, callers, strict=True)
+    return [talk for talk, caller in served if isinstance(caller, hosts.Caller)]
 
 
-def _converse(
-    request: SchedulerRequest,
-    reported: report.Reported,
-    *,
-    config: ProjectConfig,
-    ip_addr: str,
-    now: datetime,
-) -> dict[str, object]:
-    described = translate.description(request, ip_addr)
-    caller = hosts.recognise(translate.credentials(request), described, now=now)
-    locked = report.lock(reported, detached_host_id=caller.host_id if caller.detached else None)
-    if caller.detached:
-        hosts.detach(host_id=caller.host_id, workunit_ids=locked, now=now)
+def _settle(talks: Sequence[_Talk], books: _Books) -> None:
+    """Take what the clients report, and compare what they list with what they should hold."""
+    config, now = books.config, books.now
+    detached = [talk.caller.host_id for talk in talks if talk.caller.detached]
+    locked = report.lock([talk.reported for talk in talks], detached_host_ids=detached)
+    hosts.detach(host_ids=detached, workunit_ids=locked, now=now)
+    listed = [translate.held_names(talk.request) for talk in talks]
+    known = handout.known_results(
+        reported_ids={i for talk in talks for i in talk.reported.ids.values()},
+        names={name for names in listed for name in names},
+        host_ids=[talk.caller.host_id for talk in talks],
+    )
     settled = report.record(
-        reported,
-        account_id=caller.account_id,
-        host_id=caller.host_id,
-        ncpus=described.p_ncpus,
-        daily_quota=config.daily_quota,
+        [
+            report.Reporter(
+                reported=talk.reported,
+                account_id=talk.caller.account_id,
+                host_id=talk.caller.host_id,
+                ncpus=talk.described.p_ncpus,
+                daily_quota=config.daily_quota,
+            )
+            for talk in talks
+        ],
+        results=known,
+        records=books.records,
+        apps=books.catalog.apps,
         now=now,
     )
     holdings = dispatch.review_holdings(
-        host_id=caller.host_id,
-        listed=translate.held_names(request),
-        # Also those that are too many to be taken now: their client still has them.
-        reported=[result.name for result in request.results],
+        report.as_settled(known, settled),
+        [
+            # Also those that are too many to be taken now: their client still has them.
+            (talk.caller.host_id, names, {one.name for one in talk.request.results})
+            for talk, names in zip(talks, listed, strict=True)
+        ],
     )
-    host = translate.host_facts(request, caller, described, held=holdings.held)
+    for talk, one, held in zip(talks, settled, holdings, strict=True):
+        talk.settled, talk.holdings = one, held
+
+
+def _give(talks: Sequence[_Talk], books: _Books) -> None:
+    """Give the hosts what they ask for."""
+    config = books.config
     end = _end_of_project()
-    barred = _barred(described, config)
-    no_work = end or barred
-    asking = dispatch.Asking(
-        wishes=() if no_work else translate.wishes(request, host.taste),
+    for talk in talks:
+        barred = words.why_barred(talk.described, config)
+        talk.no_work, talk.is_over, talk.is_barred = end or barred, bool(end), bool(barred)
+        talk.host = translate.host_facts(
+            talk.request, talk.caller, talk.described, held=talk.holdings.held
+        )
+    works = dispatch.give(
+        [_asking(talk) for talk in talks],
+        catalog=books.catalog,
+        records=books.records,
+        config=config,
+        now=books.now,
+    )
+    for talk, work in zip(talks, works, strict=True):
+        talk.work = work
+
+
+def _asking(talk: _Talk) -> dispatch.Asking:
+    request, caller = talk.request, talk.caller
+    return dispatch.Asking(
+        host=talk.host,
+        holdings=talk.holdings,
+        wishes=() if talk.no_work else translate.wishes(request, talk.host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
-        any_sensor=caller.any_sensor and not no_work,
+        any_sensor=caller.any_sensor and not talk.no_work,
         any_broadcast=caller.any_broadcast,
-    )
-    work = dispatch.give(host, asking, holdings=holdings, config=config, now=now)
-    trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
-    heard, moves = _errands(request, caller, now=now)
-    said = (*_messages(request, work, config), *no_work)
-    hosts.keep(
-        caller,
-        described,
-        rpc_seqno=request.rpc_seqno,
-        decision=translate.decision(work, said, now=now),
-        lessons=translate.lessons(work, settled.lessons),
-        acknowledged=holdings.acknowledge,
-        now=now,
-    )
-    _adopt(request, caller)
-    mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
-    return (
-        compose.project_part(config)
-        | compose.caller_part(caller, mod_times)
-        | compose.holdings_part(holdings)
-        | _together(
-            compose.work_part(work, config, kept=host.near_files),
-            file_moves_part(moves, platform=request.platform_name, config=config, now=now),
-        )
-        | {
-            "message_ack": bool(request.trickles),
-            "trickles": compose.trickles(heard),
-            "result_acks": settled.acknowledge,
-            "messages": said,
-            "ended": bool(end),
-            "gui_urls": (
-                GuiUrl(name="Status", description="What the project does", url=config.master_url),
-            ),
-        }
-        | _delay(work, is_barred=bool(barred))
+        any_targeted=caller.any_targeted,
     )
 
 
@@ -152,10 +257,54 @@ def _end_of_project() -> tuple[Message, ...]:
     return (Message(text=notice.text, priority="notice"),)
 
 
-def _barred(described: HostDescription, config: ProjectConfig) -> tuple[Message, ...]:
-    """What is said to a computer that gets no work; what it reports is still taken."""
-    text = gates.why_barred(described, banned_os=config.banned_os, banned_cpu=config.banned_cpu)
-    return (Message(text=text, priority="notice"),) if text else ()
+def _reply(talk: _Talk, books: _Books) -> None:
+    """Take what the client says beside, and put together what it is told."""
+    request, caller, work = talk.request, talk.caller, talk.work
+    config, now = books.config, books.now
+    trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
+    heard, moves = _errands(request, caller, now=now)
+    talk.said = (*words.about_work(request, work, books.catalog, config), *talk.no_work)
+    mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
+    talk.reply |= (
+        compose.project_part(config)
+        | compose.caller_part(caller, mod_times)
+        | compose.holdings_part(talk.holdings)
+        | _together(
+            compose.work_part(work, config, kept=talk.host.near_files),
+            file_moves_part(moves, platform=request.platform_name, config=config, now=now),
+        )
+        | {
+            "message_ack": bool(request.trickles),
+            "trickles": compose.trickles(heard),
+            "result_acks": talk.settled.acknowledge,
+            "messages": talk.said,
+            "ended": talk.is_over,
+            "gui_urls": (
+                GuiUrl(name="Status", description="What the project does", url=config.master_url),
+            ),
+        }
+        | words.delay(work, is_barred=talk.is_barred)
+    )
+
+
+def _keep(talks: Sequence[_Talk], *, now: datetime) -> None:
+    """Write down what was learned of the hosts, and what their clients brought of their users."""
+    hosts.keep(
+        [
+            hosts.Learned(
+                caller=talk.caller,
+                description=talk.described,
+                rpc_seqno=talk.request.rpc_seqno,
+                decision=translate.decision(talk.work, talk.said, now=now),
+                lessons=translate.lessons(talk.work, talk.settled.lessons),
+                acknowledged=talk.holdings.acknowledge,
+            )
+            for talk in talks
+        ],
+        now=now,
+    )
+    for talk in sorted(talks, key=lambda talk: talk.caller.account_id):
+        _adopt(talk.request, talk.caller)
 
 
 def _errands(
@@ -192,39 +341,13 @@ def _adopt(request: SchedulerRequest, caller: hosts.Caller) -> None:
         )
 
 
-def _messages(request: SchedulerRequest, work: Work, config: ProjectConfig) -> Iterable[Message]:
-    for given in work.resent:
-        yield Message(text=f"Resent lost task {given.result_name}")
-    for name in work.given_up:
-        yield Message(text=f"Didn't resend lost task {name} (expired)")
-    if not work.asked or work.sent:
-        return
-    if work.come_again:
-        # "too recent" tells a stock client not to count this as "no work" (PROTOCOL 2.4).
-        yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
-        return
-    if not work.versions and work.apps and handout.any_app_version():
-        yield Message(
-            text=f"{config.name} doesn't support computers of type {request.platform_name}",
-            priority="notice",
-        )
-        return
-    yield Message(text="No tasks sent")
-    yield Message(text=work.primary_reason() or "Project has no tasks available")
+def _is_away(error: Exception) -> bool:
+    """Whether the database itself is away, so that trying again at once would help nobody."""
+    if not isinstance(error, (OperationalError, InterfaceError)):
+        return False
+    sqlstate = getattr(error.__cause__, "sqlstate", None)
+    return sqlstate is None or sqlstate[:2] in {"08", "57"}
 
 
-def _delay(work: Work, *, is_barred: bool) -> dict[str, object]:
-    if is_barred:
-        return {"request_delay": DAY}
-    if work.asked and not work.sent and work.come_again:
-        return {"request_delay": 2.0}
-    return {}
-
-
-def _too_old(config: ProjectConfig) -> str:
-    major, minor = divmod(config.min_client_version // 100, 100)
-    return f"This project needs BOINC {major}.{minor} or later. Please update your BOINC client."
-
-
-def _build(fields: dict[str, object], **more: object) -> SchedulerReply:
-    return SchedulerReply(**(fields | more))  # type: ignore[arg-type]  # names are the message's
+def _build(fields: dict[str, object]) -> SchedulerReply:
+    return SchedulerReply(**fields)  # type: ignore[arg-type]  # names are the message's

@@ -7,15 +7,19 @@ middleware, and Django's front would cost as much again as the whole conversatio
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
+from scheduler.config import ProjectConfig
 from scheduler.operations import maintenance
 from scheduler.rpc import absence, conversation
+from scheduler.rpc.batches import Batches, TooManyWait
+from scheduler.rpc.conversation import Call
 from scheduler.wire import replies, requests
 from scheduler.wire.messages import SchedulerReply
 from scheduler.wire.xml import BadXml
@@ -27,6 +31,9 @@ log = logging.getLogger(__name__)
 
 MINUTE = 60.0
 HOUR = 3600.0
+BUSY = "The project has more requests than it can answer; your client will try again."
+#: So many RPCs share one transaction at most.
+MOST_TOGETHER = 32
 #: How much of a body of unknown length is read at once; bytes.
 _CHUNK = 1 << 18
 
@@ -95,7 +102,9 @@ def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> Schedule
         delay = shut.delay(timezone.now())
         return conversation.refuse(config, shut.text, delay=delay, down=True)
     try:
-        said = conversation.answer(message, config=config, ip_addr=ip_addr, now=timezone.now())
+        said = _batches.answer(Call(message, ip_addr), most_waiting=config.max_waiting_rpcs)
+    except TooManyWait:
+        return conversation.refuse(config, BUSY, delay=_soon(config), down=True)
     except (OperationalError, InterfaceError) as error:
         # Clients lose nothing: what is not acknowledged comes again.
         absence.of_the_database.begins(error)
@@ -103,3 +112,20 @@ def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> Schedule
         return conversation.refuse(config, text, delay=MINUTE, down=True)
     absence.of_the_database.ends()
     return said
+
+
+def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
+    try:
+        return conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
+    finally:
+        # The next to lead needs a connection, while this thread writes its own reply.
+        if not connection.in_atomic_block:
+            close_old_connections()
+
+
+_batches: Batches[Call, SchedulerReply] = Batches(_answer_all, most=MOST_TOGETHER)
+
+
+def _soon(config: ProjectConfig) -> float:
+    """When one who was turned away shall come again, in seconds: each at another moment."""
+    return config.busy_delay.total_seconds() * random.uniform(0.5, 1.5)  # noqa: S311  no secret

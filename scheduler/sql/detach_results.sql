@@ -1,4 +1,4 @@
--- Ends what a detached host held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the wake-up.
+-- Ends what detached hosts held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the wake-up.
 -- The workunits are locked by the statement before.
 WITH detached AS (
     UPDATE result
@@ -7,7 +7,7 @@ WITH detached AS (
         outcome = 7,
         received_at = %(now)s::timestamptz
     WHERE
-        host_id = %(host_id)s::bigint
+        host_id = ANY(%(host_ids)s::bigint[])
         AND workunit_id = ANY(%(workunit_ids)s::bigint[])
         AND server_state = 4
     RETURNING id, workunit_id

@@ -1,7 +1,16 @@
--- Lets the time-out checker give up at once on lost results that are not sent again.
+-- Lets the time-out checker give up at once on lost results that are not sent again; those that
+-- others hold are left to their old deadline, or to the next request.
 UPDATE result
 SET report_deadline = %(now)s::timestamptz - interval '1 second'
 WHERE
-    id = ANY(%(result_ids)s::bigint[])
-    AND server_state = 4
-    AND report_deadline > %(now)s::timestamptz
+    id = ANY(
+        array(
+            SELECT lost.id
+            FROM result AS lost
+            WHERE
+                lost.id = ANY(%(result_ids)s::bigint[])
+                AND lost.server_state = 4
+                AND lost.report_deadline > %(now)s::timestamptz
+            FOR NO KEY UPDATE SKIP LOCKED
+        )
+    )

@@ -1,11 +1,14 @@
 -- Reads the next page of unsent results of each lane, best first, without locks: a lane is an app's
 -- work for everybody, or that for one host, account or team alone; beside the lanes, work whose
--- input files the host has already.  Of equal priority the oldest workunit comes first, whichever of
+-- input files a host has already.  Of equal priority the oldest workunit comes first, whichever of
 -- its results it is: a replica or a retry does not wait behind all that was submitted later.
 -- A page is cut along the index before anything is looked up, so that its cost is that of its rows,
--- whatever the planner believes of the filters behind it.  Only what may be sent to this account and
--- host comes back, and always the page's last row, so that the reader can turn the page.  The claim
--- checks all of it again under locks.  The literal 2 (UNSENT) is the partial index read_candidates'.
+-- whatever the planner believes of the filters behind it; `priority # -1` is how the index has the
+-- highest first, so that one comparison of rows leads to where a page begins.  Each row says which of
+-- the asking hosts and accounts may not have it.  Only what may be sent at all comes back, and always
+-- a page's first and last row, so that the reader knows where the lane begins and can turn the page.
+-- The claim checks all of it again under locks.  The literal 2 (UNSENT) is the partial index
+-- read_candidates'.
 SELECT
     page.lane,
     page.result_id,
@@ -14,7 +17,6 @@ SELECT
     page.priority,
     page.position,
     page.target_kind,
-    (page.lane < 0) AS is_near,
     coalesce(page.reliable_until > %(now)s::timestamptz, FALSE) AS reserved,
     w.rsc_fpops_est,
     w.rsc_memory_bound,
@@ -27,7 +29,9 @@ SELECT
     w.target_nresults,
     w.size_class,
     w.keywords,
-    (w.id IS NOT NULL AND page.taken_id IS NULL) AS sendable
+    taken.by_hosts,
+    taken.by_accounts,
+    (w.id IS NOT NULL) AS sendable
 FROM (
     SELECT
         cut.*,
@@ -35,35 +39,7 @@ FROM (
             PARTITION BY cut.lane
             ORDER BY cut.priority DESC, cut.workunit_id ASC, cut.result_id ASC
         ) AS position,
-        count(*) OVER (PARTITION BY cut.lane) AS page_rows,
-        (
-            SELECT o.id
-            FROM result AS o
-            WHERE
-                o.workunit_id = cut.workunit_id
-                AND (
-                    (o.host_id = %(host_id)s::bigint AND o.server_state = 4)
-                    OR (
-                        (
-                            (
-                                cut.one_result_per = 'account'
-                                AND o.account_id = %(account_id)s::bigint
-                            )
-                            OR (
-                                cut.one_result_per = 'host'
-                                AND o.host_id = %(host_id)s::bigint
-                            )
-                        )
-                        AND NOT (
-                            o.server_state = 5
-                            AND o.outcome <> 1
-                            AND coalesce(o.received_at, o.report_deadline) + cut.retry_after
-                            <= %(now)s::timestamptz
-                        )
-                    )
-                )
-            LIMIT 1
-        ) AS taken_id
+        count(*) OVER (PARTITION BY cut.lane) AS page_rows
     FROM (
         SELECT
             lane.lane,
@@ -98,9 +74,8 @@ FROM (
                 AND r.target_kind = lane.target_kind
                 AND r.target_id = lane.target_id
                 AND r.server_state = 2
-                AND r.priority <= lane.after_priority
-                AND (r.priority < lane.after_priority OR r.workunit_id > lane.after_id)
-            ORDER BY r.priority DESC, r.workunit_id ASC
+                AND (r.priority # -1, r.workunit_id) > (lane.after_priority # -1, lane.after_id)
+            ORDER BY r.priority # -1 ASC, r.workunit_id ASC
             LIMIT lane.page
         ) AS along
         UNION ALL
@@ -137,6 +112,35 @@ LEFT JOIN LATERAL (
         AND (workunit.end_before IS NULL OR workunit.end_before > %(now)s::timestamptz)
     OFFSET 0
 ) AS w ON TRUE
+LEFT JOIN LATERAL (
+    SELECT
+        array_agg(o.host_id) FILTER (
+            WHERE o.server_state = 4 OR (page.one_result_per = 'host' AND NOT o.may_come_again)
+        ) AS by_hosts,
+        array_agg(o.account_id) FILTER (
+            WHERE page.one_result_per = 'account' AND NOT o.may_come_again
+        ) AS by_accounts
+    FROM (
+        SELECT
+            twin.host_id,
+            twin.account_id,
+            twin.server_state,
+            (
+                twin.server_state = 5
+                AND twin.outcome <> 1
+                AND coalesce(twin.received_at, twin.report_deadline) + page.retry_after
+                <= %(now)s::timestamptz
+            ) AS may_come_again
+        FROM result AS twin
+        WHERE
+            twin.workunit_id = page.workunit_id
+            AND (
+                twin.host_id = ANY(%(host_ids)s::bigint[])
+                OR twin.account_id = ANY(%(account_ids)s::bigint[])
+            )
+    ) AS o
+) AS taken ON w.id IS NOT NULL
 WHERE
-    (w.id IS NOT NULL AND page.taken_id IS NULL)
+    w.id IS NOT NULL
+    OR page.position = 1
     OR page.position = page.page_rows

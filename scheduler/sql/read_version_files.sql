@@ -1,4 +1,4 @@
--- Reads the signed files of app versions, in their order.
+-- Reads the signed files of all app versions, in their order.
 SELECT
     vf.app_version_id,
     f.name,
@@ -11,5 +11,4 @@ SELECT
     vf.signature
 FROM app_version_file AS vf
 INNER JOIN file AS f ON vf.file_id = f.id
-WHERE vf.app_version_id = ANY(%(app_version_ids)s::bigint[])
 ORDER BY vf.app_version_id, vf.position

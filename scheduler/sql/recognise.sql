@@ -1,5 +1,7 @@
--- Recognises an account by the hash of its key, and the host that the client says it is, in one look.
+-- Recognises who calls, many at once: the account by the hash of its key, and the host that the
+-- client says it is.  A caller without a row has a key that nobody has.
 SELECT
+    caller.position,
     a.id AS account_id,
     a.email,
     a.name,
@@ -28,17 +30,21 @@ SELECT
     h.last_decisions,
     flags.any_sensor,
     flags.any_broadcast,
-    flags.any_for_host,
+    flags.any_targeted,
+    flags.catalog_sign,
+    for_host.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
     -- The host is ours until the transaction ends: one RPC at a time per host.
     pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0)) AS locked
-FROM account_key AS k
+FROM unnest(%(key_hashes)s::text[], %(host_ids)s::bigint[])
+    WITH ORDINALITY AS caller (key_hash, host_id, position)
+INNER JOIN account_key AS k ON caller.key_hash = k.key_hash
 INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
-LEFT JOIN host AS claimed ON claimed.id = %(host_id)s::bigint
+LEFT JOIN host AS claimed ON caller.host_id = claimed.id
 LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
 -- What is rare is looked for only where there is some: an RPC without costs no further statement.
-CROSS JOIN LATERAL (
+CROSS JOIN (
     SELECT
         EXISTS (
             SELECT FROM app WHERE app.non_cpu_intensive AND NOT app.deprecated
@@ -47,10 +53,36 @@ CROSS JOIN LATERAL (
             SELECT FROM workunit WHERE workunit.broadcast AND workunit.assimilate_state = 0
         ) AS any_broadcast,
         EXISTS (
+            SELECT FROM app
+            CROSS JOIN LATERAL (
+                SELECT FROM result AS r
+                WHERE r.app_id = app.id AND r.server_state = 2 AND r.target_kind > 0
+                LIMIT 1
+            ) AS targeted
+        ) AS any_targeted,
+        -- Another one as soon as a row that dispatch keeps in its process was written or dropped:
+        -- each version of a row has a transaction and a place of its own.
+        (
+            SELECT sum(hashtextextended(concat_ws(' ', kept.kind, kept.place, kept.writer), 0))
+            FROM (
+                SELECT 1 AS kind, app.ctid AS place, app.xmin AS writer FROM app
+                UNION ALL
+                SELECT 2, v.ctid, v.xmin FROM app_version AS v
+                UNION ALL
+                SELECT 3, f.ctid, f.xmin FROM app_version_file AS f
+                UNION ALL
+                SELECT 4, p.ctid, p.xmin FROM platform AS p
+                UNION ALL
+                SELECT 5, c.ctid, c.xmin FROM plan_class AS c
+            ) AS kept
+        )::text AS catalog_sign
+) AS flags
+CROSS JOIN LATERAL (
+    SELECT
+        EXISTS (
             SELECT FROM trickle_down AS t WHERE t.host_id = h.id AND t.sent_at IS NULL
         )
         OR EXISTS (
             SELECT FROM file_request AS f WHERE f.host_id = h.id AND f.state < 2
         ) AS any_for_host
-) AS flags
-WHERE k.key_hash = %(key_hash)s::text
+) AS for_host

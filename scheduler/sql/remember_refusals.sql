@@ -1,20 +1,21 @@
--- Remembers which host was refused which workunit's result, for which lasting reason; the last word
--- counts, and the same host's is written at most once in a while.
+-- Remembers which hosts were refused which workunits' results, for which lasting reason; the last
+-- word counts, and the same host's is written at most once in a while.
 INSERT INTO refusal AS known (workunit_id, host_id, app_id, reason, sentence, at)
 SELECT
     r.workunit_id,
-    %(host_id)s::bigint,
+    r.host_id,
     r.app_id,
     r.reason,
     r.sentence,
     %(now)s::timestamptz
 FROM unnest(
     %(workunit_ids)s::bigint[],
+    %(host_ids)s::bigint[],
     %(app_ids)s::bigint[],
     %(reasons)s::text[],
     %(sentences)s::text[]
-) AS r (workunit_id, app_id, reason, sentence)
-ORDER BY r.workunit_id
+) AS r (workunit_id, host_id, app_id, reason, sentence)
+ORDER BY r.workunit_id, r.host_id
 ON CONFLICT (workunit_id, host_id) DO UPDATE
 SET
     reason = excluded.reason,

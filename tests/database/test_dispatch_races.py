@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, connections
 
 from scheduler.models import Account, Host, Result, Workunit
-from scheduler.operations import dispatch
+from scheduler.operations import claim, dispatch
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
 
@@ -110,15 +110,15 @@ def test_a_twin_taken_between_the_look_and_the_lock_is_seen(
     workunits(an_app(), 1, results=2)
     ada, _host = attached("ada@example.org", "first")
     _same, second = attached("ada@example.org", "second")
-    lock = dispatch._lock
+    lock = claim.lock
 
-    def overtaken(*args: Any, **kwargs: Any) -> set[int]:
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
         if not Result.objects.filter(server_state=4).exists():
             take(other, second, "upper_0", "upper_0_0")
             other.commit()
         return lock(*args, **kwargs)
 
-    monkeypatch.setattr(dispatch, "_lock", overtaken)
+    monkeypatch.setattr(claim, "lock", overtaken)
     assert ada.ask_for_work() == []
     assert Result.objects.filter(server_state=4).count() == 1
 
@@ -128,14 +128,14 @@ def test_a_workunit_cancelled_between_the_look_and_the_lock_is_not_sent(
 ) -> None:
     workunits(an_app(), 1)
     ada, _host = attached("ada@example.org")
-    lock = dispatch._lock
+    lock = claim.lock
 
-    def overtaken(*args: Any, **kwargs: Any) -> set[int]:
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
         other.execute("UPDATE workunit SET cancel_requested_at = now()")
         other.commit()
         return lock(*args, **kwargs)
 
-    monkeypatch.setattr(dispatch, "_lock", overtaken)
+    monkeypatch.setattr(claim, "lock", overtaken)
     assert ada.ask_for_work() == []
     assert Result.objects.get().server_state == 2
 

@@ -13,6 +13,7 @@ from scheduler.facts.hosts import Report
 from scheduler.facts.work import output_name
 from scheduler.models import AppVersionFile, File, Result, Workunit
 from scheduler.operations import report
+from scheduler.queries import handout
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
 
@@ -145,15 +146,22 @@ def test_what_comes_after_everything_else_was_deleted_goes_too():
         upload.write(b"y")
         upload.finish(md5=None)
     said = Report(name=late.name, client_state=5, exit_status=0)
-    reported = report.look_up([said], most=10)
+    (reported,) = report.look_up([[said]], most=10)
     with transaction.atomic():
-        report.lock(reported)
+        report.lock([reported])
         report.record(
-            reported,
-            account_id=host.account_id,
-            host_id=host.pk,
-            ncpus=1,
-            daily_quota=0,
+            [
+                report.Reporter(
+                    reported=reported,
+                    account_id=host.account_id,
+                    host_id=host.pk,
+                    ncpus=1,
+                    daily_quota=0,
+                )
+            ],
+            results=handout.known_results(reported_ids=[late.pk], names=[], host_ids=[]),
+            records={},
+            apps={},
             now=rows.hours(1),
         )
     late.refresh_from_db()

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
-from scheduler.operations import dispatch
+from scheduler.operations import search
 from scheduler.wire import messages, replies, requests
 from tests.scripted_client import ScriptedClient, a_client, put_upload, weak_key_of
 from tests.work import an_app, workunits
@@ -182,7 +182,7 @@ def test_more_misfits_than_one_request_judges_is_not_called_no_work(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=1)
-    monkeypatch.setattr(dispatch, "MOST_PAGES", 3)
+    monkeypatch.setattr(search, "MOST_PAGES", 3)
     workunits(an_app(), 30, rsc_memory_bound=1e15)
     reply = a_client().ask(cpu_req_secs=1)
     assert any("too recent" in text for text in texts(reply))

@@ -66,11 +66,7 @@ RULES = (
     ),
     Switch(
         "An account gets one result of a workunit",
-        Sql(
-            "claim_results",
-            "a.one_result_per = 'account' AND o.account_id = %(account_id)s::bigint",
-            "a.one_result_per = 'account' AND FALSE AND o.account_id = %(account_id)s::bigint",
-        ),
+        Code("scheduler.policy.allotment:_is_same", always(False)),
         ("tests/database/test_dispatch_races.py", "tests/faces/test_scheduler.py"),
     ),
     Switch(
@@ -120,13 +116,13 @@ RULES = (
     ),
     Switch(
         "What is sent counts today",
-        Sql("update_host", "results_today = excluded.results_today", "results_today = 0"),
+        Sql("update_hosts", "results_today = excluded.results_today", "results_today = 0"),
         (CHOOSING,),
     ),
     Switch(
         "An error ends the row of valid results",
         Sql(
-            "update_host",
+            "update_hosts",
             "THEN 0 ELSE known.consecutive_valid",
             "THEN known.consecutive_valid ELSE known.consecutive_valid",
         ),
@@ -150,7 +146,7 @@ RULES = (
     Switch(
         "A client's listing acknowledges an assignment",
         Sql(
-            "update_host",
+            "update_hosts",
             "SET acknowledged_at = %(now)s::timestamptz",
             "SET acknowledged_at = NULL",
         ),
@@ -211,7 +207,7 @@ RULES = (
     Switch(
         "A plan class must fit",
         Code(
-            "scheduler.queries.handout:_usage",
+            "scheduler.queries.catalog:_usage",
             made=lambda original: lambda row, machine: (original(row, machine)[0], ""),
         ),
         (CHOOSING,),
@@ -236,7 +232,7 @@ RULES = (
         "Priority comes first",
         Sql(
             "read_candidates",
-            "ORDER BY r.priority DESC, r.workunit_id ASC",
+            "ORDER BY r.priority # -1 ASC, r.workunit_id ASC",
             "ORDER BY r.workunit_id ASC",
         ),
         ("tests/faces/test_scheduler.py", CHOOSING),
@@ -253,7 +249,7 @@ RULES = (
         "Targeted work is for its target alone",
         Both(
             Sql("read_candidates", "AND r.target_id = lane.target_id", ""),
-            Sql("claim_results", "r.target_kind = 0 OR", "TRUE OR"),
+            Code("scheduler.policy.allotment:_is_mine", always(True)),
         ),
         (CHOOSING,),
     ),

@@ -1,9 +1,12 @@
--- Reads the results a client says it holds, and those this host should hold (to find lost ones).
+-- Reads what is known of the results that hosts report or list, and of all that they should hold (to
+-- find lost ones).  The workunits of the reported ones are locked by the statement before, so that
+-- their state is the last word; the others may be moved meanwhile, and nothing is decided by them.
 SELECT
     r.id,
     r.name,
     r.workunit_id,
     r.app_id,
+    r.account_id,
     r.host_id,
     r.app_version_id,
     r.server_state * 10 + r.outcome AS state,
@@ -21,5 +24,6 @@ SELECT
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE
-    r.name = ANY(%(names)s::text[])
-    OR (r.host_id = %(host_id)s::bigint AND r.server_state = 4)
+    r.id = ANY(%(reported_ids)s::bigint[])
+    OR r.name = ANY(%(names)s::text[])
+    OR (r.host_id = ANY(%(host_ids)s::bigint[]) AND r.server_state = 4)

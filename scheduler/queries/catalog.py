@@ -1,0 +1,192 @@
+"""Apps, their versions and files, kept in the process until somebody changes them.
+
+They are the same for every RPC and change rarely, so they are read again only when their sign (see
+`recognise.sql`) is another one: it changes with every row written or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from json import dumps, loads
+from typing import Any
+
+from scheduler import sql
+from scheduler.facts.handout import Version, VersionFile
+from scheduler.facts.hosts import AppFacts, Record, VersionFacts
+from scheduler.facts.machines import Machine, Usage
+from scheduler.policy import plan_classes
+from scheduler.policy.plan_classes import BadPlanClass
+
+#: What is known of app versions on hosts, rows of `read_records`: by host and app version.
+Records = Mapping[tuple[int, int], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a project has for a host's platforms: every current app by id, every version by id.
+
+    The versions of an app come best first: by the client's order of platforms, then the newest.
+    """
+
+    apps: Mapping[int, AppFacts]
+    versions: dict[int, Version]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Every app by id, the deprecated ones too; versions by platform; files by app version."""
+
+    apps: Mapping[int, AppFacts]
+    current: Mapping[int, AppFacts]
+    versions: Mapping[str, Sequence[Mapping[str, Any]]]
+    files: Mapping[int, Sequence[VersionFile]]
+
+    @property
+    def any_version(self) -> bool:
+        """Whether the project has published anything that is not out of date."""
+        return any(
+            row["app_id"] in self.current and not row["deprecated"]
+            for rows in self.versions.values()
+            for row in rows
+        )
+
+    def offer_for(
+        self,
+        *,
+        host_id: int,
+        machine: Machine,
+        platforms: Sequence[str],
+        client_version: int,
+        records: Records,
+    ) -> Offer:
+        """Every app, and each app version that runs on one of the platforms of a host."""
+        found = [
+            row
+            for platform in dict.fromkeys(platforms)
+            for row in self.versions.get(platform, ())
+            if row["min_core_version"] <= client_version
+            and (not row["max_core_version"] or client_version <= row["max_core_version"])
+        ]
+        found.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
+        return Offer(
+            apps=self.current,
+            versions={
+                row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
+                for row in found
+            },
+        )
+
+    def _version(
+        self, row: Mapping[str, Any], machine: Machine, known: Mapping[str, Any] | None
+    ) -> Version:
+        app = self.apps[row["app_id"]]
+        used, unfit = _usage(row, machine)
+        facts = VersionFacts(
+            id=row["id"],
+            app_id=app.id,
+            version_num=row["version_num"],
+            platform=row["platform"],
+            plan_class=row["plan_class"],
+            avg_ncpus=used.avg_ncpus if used else row["avg_ncpus"],
+            deprecated=row["deprecated"] or app.id not in self.current,
+            beta=row["beta"] or app.beta,
+            device=used.gpu_kind if used else "",
+            device_count=used.gpu_count if used else 0.0,
+            gpu_ram=used.gpu_ram if used else 0.0,
+            peak_flops=used.peak_flops if used else 0.0,
+            projected_flops=used.projected_flops if used else 0.0,
+            cmdline=used.cmdline if used else "",
+            unfit=unfit,
+            et_n=known["et_n"] if known else 0.0,
+            et_avg=known["et_avg"] if known else 0.0,
+            pfc_n=row["pfc_n"],
+            pfc_avg=row["pfc_avg"],
+            record=_record(known),
+        )
+        return Version(
+            facts=facts,
+            app=app,
+            api_version=row["api_version"],
+            cmdline=" ".join(filter(None, (row["cmdline"], facts.cmdline))),
+            file_prefix=row["file_prefix"],
+        )
+
+
+_kept: tuple[str, Catalog] | None = None
+
+
+def current(sign: str) -> Catalog:
+    """The catalog as of a sign, or later; read anew if the one kept has another sign.
+
+    The sign was read before: what is kept is never older than it.
+    """
+    global _kept  # noqa: PLW0603  one memory a process; threads replace it whole
+    kept = _kept
+    if kept is None or kept[0] != sign:
+        kept = _kept = (sign, _read())
+    return kept[1]
+
+
+def records(host_ids: Sequence[int]) -> Records:
+    """What is known of app versions on these hosts."""
+    rows = sql.fetch("read_records", {"host_ids": list(host_ids)})
+    return {(row["host_id"], row["app_version_id"]): row for row in rows}
+
+
+def _read() -> Catalog:
+    rows = sql.fetch("read_apps", {})
+    apps = {row["id"]: _app(row) for row in rows}
+    versions: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sql.fetch("read_versions", {}):
+        versions.setdefault(row["platform"], []).append(row)
+    files: dict[int, list[VersionFile]] = {}
+    for file in sql.fetch_into(VersionFile, "read_version_files", {}):
+        files.setdefault(file.app_version_id, []).append(file)
+    return Catalog(
+        apps=apps,
+        current={row["id"]: apps[row["id"]] for row in rows if not row["deprecated"]},
+        versions=versions,
+        files=files,
+    )
+
+
+def _app(row: Mapping[str, Any]) -> AppFacts:
+    return AppFacts(**{column: row[column] for column in AppFacts.__slots__})
+
+
+_NO_RECORD = Record()
+
+
+def _record(known: Mapping[str, Any] | None) -> Record:
+    if known is None:
+        return _NO_RECORD
+    return Record(
+        consecutive_valid=known["consecutive_valid"],
+        max_results_per_day=known["max_results_per_day"],
+        results_today=known["results_today"],
+        quota_day=known["quota_day"],
+        turnaround_n=known["turnaround_n"],
+        turnaround_avg=known["turnaround_avg"],
+    )
+
+
+def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]:
+    """What a version uses of the machine by its plan class, or the sentence why it cannot."""
+    name = row["plan_class"]
+    if not name:
+        return None, ""
+    if row["spec"] is None:
+        return None, f"The plan class {name} is not defined by this project"
+    try:
+        plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
+    except BadPlanClass:
+        return None, f"The plan class {name} is not defined properly by this project"
+    found = plan_classes.usage(plan, machine)
+    return (None, found) if isinstance(found, str) else (found, "")
+
+
+@lru_cache(maxsize=256)
+def _plan_class(name: str, spec: str) -> plan_classes.PlanClass:
+    return plan_classes.parse(name, loads(spec))

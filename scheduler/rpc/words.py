@@ -1,0 +1,72 @@
+"""What clients are told in words, in BOINC's where it has any [rpc]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.config import ProjectConfig
+from scheduler.facts.handout import Work
+from scheduler.facts.hosts import HostDescription
+from scheduler.policy import gates
+from scheduler.queries.catalog import Catalog
+from scheduler.rpc import compose
+from scheduler.wire.messages import Message, SchedulerRequest
+
+HOUR = 3600.0
+DAY = 86400.0
+
+
+def why_barred(described: HostDescription, config: ProjectConfig) -> tuple[Message, ...]:
+    """What is said to a computer that gets no work; what it reports is still taken."""
+    text = gates.why_barred(described, banned_os=config.banned_os, banned_cpu=config.banned_cpu)
+    return (Message(text=text, priority="notice"),) if text else ()
+
+
+def about_work(
+    request: SchedulerRequest, work: Work, catalog: Catalog, config: ProjectConfig
+) -> Iterable[Message]:
+    """What became of a request for work, and why it came to nothing."""
+    for given in work.resent:
+        yield Message(text=f"Resent lost task {given.result_name}")
+    for name in work.given_up:
+        yield Message(text=f"Didn't resend lost task {name} (expired)")
+    if not work.asked or work.sent:
+        return
+    if work.come_again:
+        # "too recent" tells a stock client not to count this as "no work" (PROTOCOL 2.4).
+        yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
+        return
+    if not work.versions and work.apps and catalog.any_version:
+        yield Message(
+            text=f"{config.name} doesn't support computers of type {request.platform_name}",
+            priority="notice",
+        )
+        return
+    yield Message(text="No tasks sent")
+    yield Message(text=work.primary_reason() or "Project has no tasks available")
+
+
+def delay(work: Work, *, is_barred: bool) -> dict[str, object]:
+    """When to ask again, where that is not the project's usual delay."""
+    if is_barred:
+        return {"request_delay": DAY}
+    if work.asked and not work.sent and work.come_again:
+        return {"request_delay": 2.0}
+    return {}
+
+
+def too_old(config: ProjectConfig) -> str:
+    """What an old client reads."""
+    major, minor = divmod(config.min_client_version // 100, 100)
+    return f"This project needs BOINC {major}.{minor} or later. Please update your BOINC client."
+
+
+def refusal(
+    config: ProjectConfig, text: str, *, delay: float, down: bool = False
+) -> dict[str, object]:
+    """The fields of a reply that only says why not, and when to ask again, in seconds."""
+    return compose.project_part(config) | {
+        "messages": (Message(text=text, priority="notice"),),
+        "request_delay": delay,
+        "project_is_down": down,
+    }

@@ -1,0 +1,4 @@
+-- Reads the workunits of which hosts hold results; nobody gives these more while their RPCs run.
+SELECT DISTINCT workunit_id
+FROM result
+WHERE host_id = ANY(%(host_ids)s::bigint[]) AND server_state = 4

@@ -1,0 +1,88 @@
+"""Gathering calls: who leads, who waits, who is turned away; threads, no database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from scheduler.rpc.batches import Batches, TooManyWait
+
+
+class Answers:
+    """Answers calls with themselves; the first batch waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, calls: Sequence[int]) -> list[int | Exception]:
+        self.batches.append(list(calls))
+        if len(self.batches) == 1:
+            self.begun.set()
+            assert self.go.wait(10)
+        return [ValueError(call) if call < 0 else call for call in calls]
+
+
+def asked_at_once(calls: Sequence[int], *, most: int = 32, most_waiting: int = 100):
+    """What each of several threads got; the first leads alone, the others wait meanwhile."""
+    answers = Answers()
+    batches = Batches(answers, most=most)
+    got: dict[int, object] = {}
+
+    def ask(call: int) -> None:
+        try:
+            got[call] = batches.answer(call, most_waiting=most_waiting)
+        except (ValueError, TooManyWait) as error:
+            got[call] = type(error)
+
+    threads = [threading.Thread(target=ask, args=(call,)) for call in calls]
+    threads[0].start()
+    assert answers.begun.wait(10)
+    for number, thread in enumerate(threads[1:], start=1):
+        thread.start()
+        while len(batches._waiting) < min(number, most_waiting) and thread.is_alive():
+            pass
+    answers.go.set()
+    for thread in threads:
+        thread.join(10)
+    return got, answers.batches
+
+
+def test_one_who_comes_alone_is_answered_alone() -> None:
+    batches = Batches(lambda calls: [call + 1 for call in calls], most=32)
+    assert [batches.answer(1, most_waiting=1), batches.answer(2, most_waiting=1)] == [2, 3]
+
+
+def test_those_who_come_meanwhile_are_answered_together_in_their_order() -> None:
+    got, batches = asked_at_once([1, 2, 3, 4])
+    assert batches == [[1], [2, 3, 4]]
+    assert got == {1: 1, 2: 2, 3: 3, 4: 4}
+
+
+def test_a_batch_has_its_limit_and_the_rest_form_the_next() -> None:
+    got, batches = asked_at_once(range(8), most=3)
+    assert batches == [[0], [1, 2, 3], [4, 5, 6], [7]]
+    assert len(got) == 8
+
+
+def test_what_goes_wrong_with_one_is_raised_for_that_one() -> None:
+    got, _ = asked_at_once([1, -2, 3])
+    assert got == {1: 1, -2: ValueError, 3: 3}
+
+
+def test_too_many_are_turned_away_at_once_and_the_others_answered() -> None:
+    got, _ = asked_at_once(range(6), most_waiting=2)
+    assert [call for call in got if got[call] is TooManyWait] == [3, 4, 5]
+    assert {got[call] for call in (0, 1, 2)} == {0, 1, 2}
+
+
+def test_a_batch_that_fails_whole_is_told_to_each_and_the_lead_passes_on() -> None:
+    def fail(calls: Sequence[int]) -> list[int | Exception]:
+        raise KeyError(calls[0])
+
+    batches = Batches(fail, most=32)
+    for call in (1, 2):
+        with pytest.raises(KeyError):
+            batches.answer(call, most_waiting=1)
