@@ -1,4 +1,4 @@
-"""Scheduler RPCs that are answered together: as if one after the other, and none harms another."""
+"""Scheduler RPCs answered together: as if one by one, and none harms another."""
 
 from __future__ import annotations
 

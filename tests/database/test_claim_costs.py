@@ -62,7 +62,7 @@ def pages_touched(name: str, params: dict[str, Any]) -> int:
 
 def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
     """Pages touched by each statement of a claim of one result, warmed up once."""
-    who = {"host_id": host.pk, "account_id": host.account_id, "now": now, "ledger": True}
+    who = {"host_ids": [host.pk], "account_ids": [host.account_id], "now": now, "ledger": True}
     lanes = {
         "app_ids": [app.pk],
         "one_result_per": ["account"],
@@ -78,30 +78,28 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
     candidates = sql.fetch("read_candidates", who | lanes)
     workunit_ids = [row["workunit_id"] for row in candidates]
     versions = [app.versions.get().pk] * len(workunit_ids)
-    lock = {
-        "workunit_ids": workunit_ids,
-        "app_version_ids": versions,
-        "hr_classes": [0] * len(workunit_ids),
-        "most": 1,
-        "now": now,
-    }
+    lock = {"workunit_ids": workunit_ids, "most": 1, "now": now}
     claim = who | {
-        "workunit_ids": workunit_ids[:1],
+        "result_ids": [candidates[0]["result_id"]],
         "app_version_ids": versions[:1],
         "flops": [1e9],
         "delays": [timedelta(days=7)],
-        "team_id": 0,
     }
     return {
         "read_candidates": pages_touched("read_candidates", who | lanes),
         "lock_chosen_workunits": pages_touched("lock_chosen_workunits", lock),
+        "read_chosen_results": pages_touched(
+            "read_chosen_results", {"workunit_ids": workunit_ids[:1]}
+        ),
         "claim_results": pages_touched("claim_results", claim),
         "lock_workunits": pages_touched("lock_workunits", {"workunit_ids": workunit_ids[:1]}),
         "read_reported": pages_touched("read_reported", {"names": ["bulk_7_0"]}),
-        "read_held_results": pages_touched(
-            "read_held_results", {"names": ["bulk_7_0"], "host_id": host.pk}
+        "read_results": pages_touched(
+            "read_results", {"reported_ids": [], "names": ["bulk_7_0"], "host_ids": [host.pk]}
         ),
-        "read_workunits_of_host": pages_touched("read_workunits_of_host", {"host_id": host.pk}),
+        "read_workunits_of_hosts": pages_touched(
+            "read_workunits_of_hosts", {"host_ids": [host.pk]}
+        ),
     }
 
 
