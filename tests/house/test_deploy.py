@@ -1,0 +1,196 @@
+"""The files of deploy/: what they run, ask and name exists in the product."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+from daemons.registry import BY_NAME
+from docs import _generate
+from tests.house.tracked import ROOT, read, tracked
+
+COMPOSE = "deploy/docker-compose.yml"
+UNITS = [name for name in tracked() if re.fullmatch(r"deploy/systemd/.*\.(service|target)", name)]
+ENVIRONMENTS = [name for name in tracked() if re.fullmatch(r"deploy/.*\.env", name)]
+#: What is asked by others: the image of PostgreSQL, and the unit of Celery's workers.
+OF_OTHERS = {"POSTGRES_PASSWORD", "QUEUES", "CONCURRENCY"}
+
+
+def variables():
+    return {variable.name for variable in _generate.variables()}
+
+
+def services():
+    """The services that run our own image, by name."""
+    found = yaml.safe_load(read(COMPOSE))["services"]
+    return {name: one for name, one in found.items() if one["image"] == "manyhands"}
+
+
+def env_of(name):
+    lines = [line for line in read(name).splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def option(words, name):
+    return words[words.index(name) + 1]
+
+
+def unit(name):
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str
+    parser.read_string(read(name))
+    return parser
+
+
+# Docker
+
+
+def test_every_service_runs_what_exists():
+    for name, service in services().items():
+        words = service.get("command", ["python", "-m", "granian"])
+        if words[:2] == ["python", "manage.py"]:
+            assert words[2] in get_commands(), name
+        elif words[0] == "celery":
+            assert words[:5] == ["celery", "--quiet", "-A", "project", words[4]]
+            assert words[4] in {"worker", "beat"}, name
+        else:
+            assert "project.wsgi:application" in read("deploy/Dockerfile")
+
+
+def test_the_workers_of_the_composition_take_every_queue_once():
+    commands = [service["command"] for service in services().values() if "command" in service]
+    queues = [
+        q for words in commands if "worker" in words for q in option(words, "--queues").split(",")
+    ]
+    assert sorted(queues) == sorted(BY_NAME)
+
+
+def test_what_the_services_are_told_is_asked_by_the_settings():
+    for service in services().values():
+        assert set(service["environment"]) <= variables()
+    asked = set(re.findall(r"\$\{(\w+)", read(COMPOSE)))
+    assert asked == env_of("deploy/example.env").keys()
+
+
+def test_a_service_is_healthy_by_the_sign_of_life_of_a_daemon_that_it_runs():
+    for service in services().values():
+        words = service.get("command", [])
+        if "worker" in words:
+            [daemon] = re.findall(r"run/(\w+)\.alive", service["healthcheck"]["test"][1])
+            assert daemon in option(words, "--queues").split(",")
+
+
+def test_files_that_the_composition_and_the_image_name_exist():
+    composition = yaml.safe_load(read(COMPOSE))
+    build = composition["services"]["web"]["build"]
+    assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
+    for service in composition["services"].values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            known = source in composition["volumes"] or (ROOT / "deploy" / source).is_file()
+            assert known, volume
+    copied = re.findall(r"^COPY (.+) \S+$", read("deploy/Dockerfile"), re.MULTILINE)
+    for name in (word for line in copied for word in line.split()):
+        assert (ROOT / name).exists(), name
+        assert f"!{name}" in read(".dockerignore").splitlines()
+    assert "USER manyhands" in read("deploy/Dockerfile")
+
+
+# systemd
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_environment_file_sets_what_somebody_asks(name):
+    assert env_of(name).keys() <= variables() | OF_OTHERS
+
+
+@pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service")])
+def test_a_unit_runs_what_exists_and_is_hemmed_in(name):
+    service = unit(name)["Service"]
+    words = shlex.split(service["ExecStart"])
+    assert words[0] == "/opt/manyhands/.venv/bin/python"
+    assert words[1] == "manage.py" or words[2] in {"granian", "celery"}
+    assert (service["User"], service["NoNewPrivileges"]) == ("manyhands", "yes")
+    assert service["ProtectSystem"] == "strict"
+    assert service["StateDirectory"] == Path(env_of("deploy/systemd/manyhands.env")["VAR_DIR"]).name
+    if "daemon@" in name:
+        assert words[1:] == ["manage.py", "%i"], "an instance is a daemon"
+
+
+def test_the_workers_of_systemd_take_every_queue_once():
+    groups = [name for name in ENVIRONMENTS if "/celery-" in name]
+    queues = [queue for name in groups for queue in env_of(name)["QUEUES"].split(",")]
+    assert sorted(queues) == sorted(BY_NAME)
+
+
+def test_systemd_itself_finds_no_fault(tmp_path):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("There is no systemd-analyze. Hint: apt install systemd.")
+    for name in UNITS:
+        text = read(name).replace("/opt/manyhands/.venv/bin/python", sys.executable)
+        (tmp_path / Path(name).name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir())],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    # It also speaks of units of the machine on which it runs.
+    assert [line for line in done.stderr.splitlines() if "manyhands" in line] == []
+
+
+# nginx
+
+
+def test_nginx_itself_finds_no_fault(tmp_path):
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if not nginx:
+        pytest.skip("There is no nginx. Hint: apt install nginx-light.")
+    folders = "".join(
+        f"{kind}_temp_path {tmp_path}/{kind};\n"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    for name in ("manyhands", "upstream"):
+        shutil.copy(ROOT / f"deploy/nginx/{name}.conf", tmp_path)
+    whole = tmp_path / "nginx"
+    whole.write_text(
+        f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
+        f"http {{ access_log off; {folders} include {tmp_path}/*.conf; }}\n"
+    )
+    done = subprocess.run(
+        [nginx, "-t", "-c", whole], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_nginx_lets_through_more_than_the_project_takes():
+    limits = re.findall(
+        r"location (\S+) \{\s+client_max_body_size (\d+)m?;", read("deploy/nginx/manyhands.conf")
+    )
+    from django.conf import settings
+
+    assert int(dict(limits)["/cgi/"]) << 20 > settings.PROJECT.max_request_bytes
+    assert dict(limits)["/upload/"] == "0"
+
+
+# The page
+
+
+def test_the_page_for_operators_names_every_file_of_deploy_and_no_other():
+    named = set(re.findall(r"deploy/[\w./@-]+\w", read("docs/operating.md")))
+    there = {name for name in tracked() if name.startswith("deploy/")}
+    assert {name for name in named if "." in Path(name).name} - {"deploy/.env"} <= there
+    for name in there:
+        folder = str(Path(name).parent)
+        assert name in named or folder in named, name
