@@ -76,7 +76,9 @@ def main() -> int:
     from bench import conversations
 
     if given.profile:
-        return _profile([conversations.of(host, given.results) for host in range(given.hosts)], given.profile)
+        return _profile(
+            [conversations.of(host, given.results) for host in range(given.hosts)], given.profile
+        )
     lines: list[Line] = []
     for size in SIZES:
         talks = [conversations.of(host, size) for host in range(given.hosts)]
