@@ -60,9 +60,8 @@ def decode(text: str, venue: str) -> ProjectPreferences:
     if not text.strip():
         return ProjectPreferences()
     try:
-        nodes = xml.read_tree(
-            f"<{_ROOT}>{text}</{_ROOT}>".encode("utf-8", "replace"), _ROOT, raw=frozenset()
-        )
+        body = f"<{_ROOT}>{text}</{_ROOT}>".encode("utf-8", "replace")
+        nodes = list(xml.read_tree(body, _ROOT, raw=frozenset()))
     except xml.BadXml:
         return ProjectPreferences()
     found: dict[str, list[str | None]] = defaultdict(list)

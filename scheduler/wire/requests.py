@@ -29,7 +29,9 @@ def decode_request(body: bytes) -> messages.SchedulerRequest:
 
     Raises BadXml, with a sentence that may be sent to the volunteer, if it cannot be read.
     """
-    values = _REQUEST.values(xml.read_tree(body, "scheduler_request", raw=_RAW))
+    nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
+    del body  # if the caller keeps it neither, a large request is in memory once, not twice
+    values = _REQUEST.values(nodes)
     if working := values.get("working_global_preferences"):
         values["preferences"] = parts.read_preferences(working)
     if master := values.get("global_preferences"):

@@ -250,7 +250,9 @@ def _check_balanced(element: str, value: str) -> None:
     while f"</{root}" in value:  # else "</r><r>" would look balanced
         root += "_"
     try:
-        xml.read_tree(f"<{root}>{value}</{root}>".encode("utf-8", "replace"), root, raw=frozenset())
+        body = f"<{root}>{value}</{root}>".encode("utf-8", "replace")
+        for _ in xml.read_tree(body, root, raw=frozenset()):
+            pass
     except xml.BadXml as error:
         message = f"The text of <{element}> is unbalanced: {error}"
         raise xml.Unsayable(message) from error

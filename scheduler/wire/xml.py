@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -48,6 +49,7 @@ nodes for an element with elements inside. A plain tuple: requests have hundreds
 _CLEAN: Final = bytes(
     ord("?") if byte < ord(" ") and byte not in b"\t\n\r" else byte for byte in range(256)
 )
+_UNCLEAN: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _NAME = r"[A-Za-z_][\w.:-]{0,63}"
 _TOKEN: Final = re.compile(
     rf"<({_NAME})>([^<]*+)</\1\s*>"  # 1, 2: an element with nothing but text, the common case
@@ -69,19 +71,21 @@ _CDATA_BEGINS: Final = re.compile(
 _STDERR_ENDS: Final = re.compile(r"\]\]>\s*</stderr_out>")
 
 
-def read_tree(body: bytes, root: str, *, raw: AbstractSet[str]) -> list[Node]:
-    """Return the children of the first `<root>` in `body`; what surrounds it is ignored.
+def read_tree(body: bytes, root: str, *, raw: AbstractSet[str]) -> Iterator[Node]:
+    """Read the children of the first `<root>` in `body`; what surrounds it is ignored.
 
     Elements named in `raw` are taken as text up to their literal end tag. `<stderr_out>` among
     them ends where its CDATA section does, so that whatever an app printed stays text.
 
-    Raises BadXml if the body is too large, too deep, has too many elements, declares a document
-    type, or lacks an end tag.
+    They come one after the other, so that a large body is never in memory as a whole tree beside
+    what is made of it. Raises BadXml, on the way, if the body is too large, too deep, has too many
+    elements, declares a document type, or lacks an end tag.
     """
     if len(body) > MAX_BYTES:
         message = f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes."
         raise BadXml(message)
-    text = body.translate(_CLEAN).decode("utf-8", "replace")
+    # A copy is made of what is unclean only: it would be as long as the body.
+    text = (body.translate(_CLEAN) if _UNCLEAN.search(body) else body).decode("utf-8", "replace")
     start = text.find(f"<{root}>")
     if start < 0:
         message = f"There is no <{root}> in the request."
@@ -105,11 +109,14 @@ class _Reader:
         self.stderr_markers = True
         """Whether a further end marker of a CDATA section in a `<stderr_out>` may exist."""
 
-    def children_of(self, root: str, position: int) -> list[Node]:
-        """Return the children of `root`, whose start tag ended before `position`."""
+    def children_of(self, root: str, position: int) -> Iterator[Node]:
+        """Yield the children of `root`, whose start tag ended before `position`."""
         self.stack.append((root, "", [], []))
         left = MAX_ELEMENTS
         while left > 0:
+            if self.children and len(self.stack) == 1:
+                yield from self.children
+                self.children = []
             if leaves := _LEAVES.match(self.text, position):
                 found = _EACH_LEAF.findall(self.text, position, leaves.end())
                 self.children += found
@@ -127,7 +134,7 @@ class _Reader:
             elif token.lastindex == _END:
                 self._close(token[3], self.text[position : token.start()])
                 if not self.stack:
-                    return self.children
+                    return
                 position = token.end()
             else:
                 position = self._open(token, position)
