@@ -87,6 +87,14 @@ class Played:
         used = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
         return float(used) / (self.seconds * (os.cpu_count() or 1)) if self.seconds else 0.0
 
+    def cpu_ms(self, count: int) -> dict[str, float]:
+        """Milliseconds of CPU per unit, the generator and its driver taken together."""
+        each = self.watch.cpu_ms(count)
+        if count:
+            driver = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
+            each["bench"] = round(1000 * driver / count, 3)
+        return each
+
     def notes(self, kind: str) -> tuple[str, ...]:
         """Latencies, and what the generator cost."""
         said = [

@@ -117,6 +117,6 @@ def _figure(
         value=done.rate(counted),
         count=done.sum[counted],
         seconds=done.seconds,
-        cpu_ms=done.watch.cpu_ms(done.sum[counted]),
+        cpu_ms=done.cpu_ms(done.sum[counted]),
         notes=notes,
     )

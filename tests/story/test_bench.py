@@ -1,4 +1,4 @@
-"""The bench itself, in small: a real server, every daemon, the load generator, all checks."""
+"""The bench in small: a real server, every daemon, all its checks."""
 
 from __future__ import annotations
 
