@@ -1,4 +1,4 @@
--- The usable successes of locked workunits with the digests of what they brought.
+-- The usable successes of locked workunits, a row for each file that they brought, with its digest.
 SELECT
     r.id,
     r.workunit_id,
@@ -11,20 +11,14 @@ SELECT
     r.flops_estimate,
     r.runtime_outlier,
     r.granted_credit,
-    coalesce(extract(EPOCH FROM r.received_at - r.sent_at), 0)::double precision AS turnaround,
-    coalesce(extract(EPOCH FROM %(now)s::timestamptz - r.sent_at), 0)::double precision AS age,
-    brought.positions,
-    brought.names,
-    brought.digests
+    coalesce(date_part('epoch', r.received_at - r.sent_at), 0) AS turnaround,
+    coalesce(date_part('epoch', %(now)s::timestamptz - r.sent_at), 0) AS age,
+    f.position,
+    f.name,
+    f.sha256
 FROM result AS r
-CROSS JOIN LATERAL (
-    SELECT
-        array_agg(f.position) AS positions,
-        array_agg(f.name) AS names,
-        array_agg(f.sha256) AS digests
-    FROM result_file AS f
-    WHERE f.result_id = r.id
-) AS brought
+-- One look-up each: where nothing is known of a young table, a join reads all of it.
+LEFT JOIN LATERAL (SELECT * FROM result_file WHERE result_id = r.id OFFSET 0) AS f ON TRUE
 WHERE
     r.workunit_id = any(%(workunit_ids)s::bigint[])
     AND r.server_state * 10 + r.outcome = %(success)s::smallint

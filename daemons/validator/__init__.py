@@ -7,6 +7,8 @@ transaction.  Then each app whose validator is science of its own gets a turn: s
 from __future__ import annotations
 
 import logging
+from dataclasses import fields
+from json import loads
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: Which facts of a workunit that asks come as JSON.
+_JSON = tuple(
+    place
+    for place, fact in enumerate(fields(Asking))
+    if fact.name in {"outputs", "validator_options"}
+)
+
 _warned: set[tuple[str, str]] = set()
 
 
@@ -38,17 +47,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 def _judge_at_once(*, now: datetime, limit: int, shard: Shard) -> Tally:
     with transaction.atomic():
-        workunits = sql.fetch_into(
-            Asking,
-            "lock_unvalidated",
-            {
-                "limit": limit,
-                "shard_count": shard.count,
-                "shard_index": shard.index,
-                "validators": list(AT_ONCE),
-            },
-            PACKAGE,
-        )
+        workunits = _lock(limit=limit, shard=shard)
         if not workunits:
             return Tally()
         # A statement of its own: only a snapshot taken after the locks sees what was reported.
@@ -63,6 +62,25 @@ def _judge_at_once(*, now: datetime, limit: int, shard: Shard) -> Tally:
         ]
         counts = settle(judged, now=now)
     return Tally(seen=len(judged), counts=counts, more=len(judged) >= limit)
+
+
+def _lock(*, limit: int, shard: Shard) -> list[Asking]:
+    rows = sql.fetch_rows(
+        "lock_unvalidated",
+        {
+            "limit": limit,
+            "shard_count": shard.count,
+            "shard_index": shard.index,
+            "validators": list(AT_ONCE),
+        },
+        PACKAGE,
+    )
+    # What many have in common comes as text, and is decoded once.
+    decoded = {text: loads(text) for text in {row[place] for row in rows for place in _JSON}}
+    return [
+        Asking(*[decoded[value] if i in _JSON else value for i, value in enumerate(row)])
+        for row in rows
+    ]
 
 
 def _waiting_apps() -> list[Waiting]:

@@ -76,9 +76,9 @@ class Success:
     granted_credit: Decimal
     turnaround: float
     age: float
-    positions: list[int] | None
-    names: list[str] | None
-    digests: list[str] | None
+    positions: list[int]
+    names: list[str]
+    digests: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,16 @@ def judge(workunit: Asking, successes: Sequence[Success], comparison: Comparison
 def at_once(workunit: Asking, science: Validator[Any]) -> Comparison[Any]:
     """A comparison by facts of the database alone: no path is made, no file is opened."""
     options = workunit.validator_options
-    return Comparison(
-        lambda success: science.prepare(brought(workunit, success), options), science.agree
-    )
+    known: dict[tuple[object, ...], Any] = {}
+
+    def evidence(success: Success) -> Any:  # noqa: ANN401  the validator's own
+        # Most results of a workunit brought the same: it is prepared once.
+        files = (*success.positions, *success.digests)
+        if files not in known:
+            known[files] = science.prepare(brought(workunit, success), options)
+        return known[files]
+
+    return Comparison(evidence, science.agree)
 
 
 def brought(
@@ -155,7 +162,7 @@ def brought(
     arrived = {
         position: (name, digest)
         for position, name, digest in zip(
-            success.positions or (), success.names or (), success.digests or (), strict=True
+            success.positions, success.names, success.digests, strict=True
         )
     }
     return [

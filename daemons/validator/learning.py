@@ -29,6 +29,8 @@ class Lesson:
     success: Success
     workunit: Asking
     is_valid: bool
+    #: Operations claimed per operation estimated, if that teaches anything.
+    cost: float | None
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -40,15 +42,6 @@ class Lesson:
         """How many results a day the app gives at first."""
         own = self.workunit.daily_quota
         return settings.PROJECT.daily_quota if own is None else own
-
-    @property
-    def cost(self) -> float | None:
-        """Operations claimed per operation estimated, if that teaches anything."""
-        return adaptive.sample(
-            effort_of(self.success),
-            self.workunit.rsc_fpops_est,
-            is_outlier=self.success.runtime_outlier,
-        )
 
 
 @dataclass(slots=True)
@@ -91,8 +84,8 @@ class Record:
             self.et_avg, self.et_n = running_average(
                 self.et_avg, self.et_n, success.elapsed_time / lesson.workunit.rsc_fpops_est
             )
-        if (cost := lesson.cost) is not None:
-            self.pfc_avg, self.pfc_n = running_average(self.pfc_avg, self.pfc_n, cost)
+        if lesson.cost is not None:
+            self.pfc_avg, self.pfc_n = running_average(self.pfc_avg, self.pfc_n, lesson.cost)
 
 
 def earns_trust(workunit: Asking) -> bool:
@@ -103,13 +96,19 @@ def earns_trust(workunit: Asking) -> bool:
 def lessons_of(judged: Sequence[Judged]) -> list[Lesson]:
     """What there is to learn, oldest result first; without results that no host is known for."""
     found = [
-        Lesson(success, one.workunit, is_valid=is_valid)
+        Lesson(success, one.workunit, is_valid, _cost(success, one.workunit))
         for one in judged
         for successes, is_valid in ((one.valid, True), (one.refused, False))
         for success in successes
         if success.host_id is not None
     ]
     return sorted(found, key=lambda lesson: lesson.success.id)
+
+
+def _cost(success: Success, workunit: Asking) -> float | None:
+    return adaptive.sample(
+        effort_of(success), workunit.rsc_fpops_est, is_outlier=success.runtime_outlier
+    )
 
 
 def learn(lessons: Iterable[Lesson]) -> None:
@@ -119,8 +118,8 @@ def learn(lessons: Iterable[Lesson]) -> None:
     if not pairs:
         return
     params = {
-        "host_ids": [host for host, _ in pairs],
-        "app_version_ids": [version for _, version in pairs],
+        "host_ids": sql.array(host for host, _ in pairs),
+        "app_version_ids": sql.array(version for _, version in pairs),
     }
     records = {pair: Record() for pair in pairs}
     for row in sql.fetch("lock_host_app_versions", params, PACKAGE):
@@ -133,15 +132,15 @@ def learn(lessons: Iterable[Lesson]) -> None:
         "learn_host_app_versions",
         {
             **params,
-            "consecutive_valids": [record.consecutive_valid for record in kept],
-            "n_valids": [record.n_valid for record in kept],
-            "max_results_per_days": [record.max_results_per_day for record in kept],
-            "et_ns": [record.et_n for record in kept],
-            "et_avgs": [record.et_avg for record in kept],
-            "pfc_ns": [record.pfc_n for record in kept],
-            "pfc_avgs": [record.pfc_avg for record in kept],
-            "turnaround_ns": [record.turnaround_n for record in kept],
-            "turnaround_avgs": [record.turnaround_avg for record in kept],
+            "consecutive_valids": sql.array(record.consecutive_valid for record in kept),
+            "n_valids": sql.array(record.n_valid for record in kept),
+            "max_results_per_days": sql.array(record.max_results_per_day for record in kept),
+            "et_ns": sql.array(record.et_n for record in kept),
+            "et_avgs": sql.array(record.et_avg for record in kept),
+            "pfc_ns": sql.array(record.pfc_n for record in kept),
+            "pfc_avgs": sql.array(record.pfc_avg for record in kept),
+            "turnaround_ns": sql.array(record.turnaround_n for record in kept),
+            "turnaround_avgs": sql.array(record.turnaround_avg for record in kept),
         },
         PACKAGE,
     )
@@ -151,8 +150,8 @@ def version_averages(lessons: Iterable[Lesson]) -> dict[int, tuple[float, float]
     """Lock the app versions that valid results teach about; their new (samples, average)."""
     costs: defaultdict[int, list[float]] = defaultdict(list)
     for lesson in lessons:
-        if lesson.is_valid and lesson.success.app_version_id and (cost := lesson.cost) is not None:
-            costs[lesson.success.app_version_id].append(cost)
+        if lesson.is_valid and lesson.success.app_version_id and lesson.cost is not None:
+            costs[lesson.success.app_version_id].append(lesson.cost)
     if not costs:
         return {}
     learned = {}

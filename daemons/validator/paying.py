@@ -99,11 +99,11 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
         {
             "now": now,
             "rule": RULE,
-            "result_ids": [success.id for success, _, _ in rows],
-            "account_ids": [success.account_id for success, _, _ in rows],
-            "host_ids": [success.host_id for success, _, _ in rows],
-            "app_ids": [app_id for _, app_id, _ in rows],
-            "amounts": [amount for _, _, amount in rows],
+            "result_ids": sql.array(success.id for success, _, _ in rows),
+            "account_ids": sql.array(success.account_id for success, _, _ in rows),
+            "host_ids": sql.array(success.host_id for success, _, _ in rows),
+            "app_ids": sql.array(app_id for _, app_id, _ in rows),
+            "amounts": sql.array(amount for _, _, amount in rows),
         },
         PACKAGE,
     )
@@ -140,19 +140,21 @@ def _update_hosts(lessons: Sequence[Lesson], gains: _Gains, *, now: datetime) ->
     sql.execute(
         "pay_hosts",
         {
-            "ids": [row["id"] for row in hosts],
-            "granted": [
+            "ids": sql.array(row["id"] for row in hosts),
+            "granted": sql.array(
                 gains.hosts[row["id"]].granted if is_paid[row["id"]] else Decimal(0)
                 for row in hosts
-            ],
-            "expavg_credits": [
+            ),
+            "expavg_credits": sql.array(
                 gains.hosts[row["id"]].average(row, now)
                 if is_paid[row["id"]]
                 else row["expavg_credit"]
                 for row in hosts
-            ],
-            "expavg_ats": [now if is_paid[row["id"]] else row["expavg_at"] for row in hosts],
-            "turnarounds": [turnarounds[row["id"]] for row in hosts],
+            ),
+            "expavg_ats": sql.array(
+                now if is_paid[row["id"]] else row["expavg_at"] for row in hosts
+            ),
+            "turnarounds": sql.array(turnarounds[row["id"]] for row in hosts),
         },
         PACKAGE,
     )
@@ -164,8 +166,8 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
     accounts = sql.fetch("lock_paid_accounts", {"ids": sorted(gains.accounts)}, PACKAGE)
     pairs = sorted(gains.account_apps)
     pair_params = {
-        "account_ids": [account for account, _ in pairs],
-        "app_ids": [app for _, app in pairs],
+        "account_ids": sql.array(account for account, _ in pairs),
+        "app_ids": sql.array(app for _, app in pairs),
     }
     # Only now: whoever pays the same account waits for its lock, and what he wrote is seen here.
     known = {
@@ -177,13 +179,15 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
         {
             **pair_params,
             "now": now,
-            "ids": [row["id"] for row in accounts],
-            "granted": [gains.accounts[row["id"]].granted for row in accounts],
-            "expavg_credits": [gains.accounts[row["id"]].average(row, now) for row in accounts],
-            "app_granted": [gains.account_apps[pair].granted for pair in pairs],
-            "app_expavg_credits": [
+            "ids": sql.array(row["id"] for row in accounts),
+            "granted": sql.array(gains.accounts[row["id"]].granted for row in accounts),
+            "expavg_credits": sql.array(
+                gains.accounts[row["id"]].average(row, now) for row in accounts
+            ),
+            "app_granted": sql.array(gains.account_apps[pair].granted for pair in pairs),
+            "app_expavg_credits": sql.array(
                 gains.account_apps[pair].average(known.get(pair, _NEVER), now) for pair in pairs
-            ],
+            ),
         },
         PACKAGE,
     )

@@ -17,9 +17,9 @@ from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.science.validators import AT_ONCE
 from daemons.validator.asking import question, stderrs_of
 from daemons.validator.comparing import Asking, Comparison, Success, at_once, judge
-from daemons.validator.settling import PACKAGE
+from daemons.validator.settling import PACKAGE, successes_of
 from scheduler import sql
-from scheduler.lifecycle import Axis, ResultState, ValidateState
+from scheduler.lifecycle import Axis, ValidateState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,19 +72,7 @@ def preview(ids: Sequence[int], limits: Mapping[int, timedelta], *, now: datetim
     `limits` are the time limits of the apps' science, by app id.
     """
     workunits = sql.fetch_into(Asking, "read_to_compare", {"ids": list(ids)}, PACKAGE)
-    successes: dict[int, list[Success]] = {}
-    for success in sql.fetch_into(
-        Success,
-        "read_successes",
-        {
-            "workunit_ids": list(ids),
-            "success": int(ResultState.SUCCESS),
-            "usable": _JUDGED,
-            "now": now,
-        },
-        PACKAGE,
-    ):
-        successes.setdefault(success.workunit_id, []).append(success)
+    successes = successes_of(ids, usable=_JUDGED, now=now)
     return [_anew(one, successes.get(one.id, []), limits[one.app_id]) for one in workunits]
 
 

@@ -20,7 +20,7 @@ from scheduler.lifecycle import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from decimal import Decimal
 
@@ -40,12 +40,26 @@ class StaleValidation(RuntimeError):
     """
 
 
-def successes_of(ids: Sequence[int], *, now: datetime) -> Mapping[int, list[Success]]:
-    """The usable successes of workunits, by workunit."""
+def successes_of(
+    ids: Sequence[int], *, now: datetime, usable: Iterable[int] = _USABLE
+) -> Mapping[int, list[Success]]:
+    """The successes of workunits that are in `usable` states of validation, by workunit."""
+    params = {
+        "workunit_ids": sql.array(ids),
+        "success": int(ResultState.SUCCESS),
+        "usable": sql.array(usable),
+        "now": now,
+    }
     found: dict[int, list[Success]] = {}
-    params = {"workunit_ids": ids, "success": int(ResultState.SUCCESS), "usable": _USABLE}
-    for success in sql.fetch_into(Success, "read_successes", {**params, "now": now}, PACKAGE):
-        found.setdefault(success.workunit_id, []).append(success)
+    last = None
+    for *facts, position, name, digest in sql.fetch_rows("read_successes", params, PACKAGE):
+        if last is None or last.id != facts[0]:
+            last = Success(*facts, [], [], [])  # type: ignore[call-arg]
+            found.setdefault(last.workunit_id, []).append(last)
+        if position is not None:
+            last.positions.append(position)
+            last.names.append(name)
+            last.digests.append(digest)
     return found
 
 
@@ -97,10 +111,10 @@ def _settle_workunits(judged: Sequence[Judged], *, now: datetime, is_leased: boo
         "settle_validated",
         {
             "now": now,
-            "ids": [one.workunit.id for one in judged],
-            "canonical_ids": [one.canonical for one in judged],
-            "credits": [one.pay for one in judged],
-            "unfinished": [one.unfinished for one in judged],
+            "ids": sql.array(one.workunit.id for one in judged),
+            "canonical_ids": sql.array(one.canonical for one in judged),
+            "credits": sql.array(one.pay for one in judged),
+            "unfinished": sql.array(one.unfinished for one in judged),
             "is_leased": is_leased,
             "axis": Axis.WORKUNIT.value,
             "source": int(WorkunitState.OPEN),

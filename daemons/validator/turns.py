@@ -255,7 +255,7 @@ def _judge_again(turn: _Turn, workunit: Asking, current: Sequence[Success]) -> J
 
 def _content(success: Success) -> tuple[Any, ...]:
     """What must not change between comparing and settling."""
-    files = zip(success.positions or (), success.names or (), success.digests or (), strict=True)
+    files = zip(success.positions, success.names, success.digests, strict=True)
     return success.id, success.validate_state, tuple(sorted(files))
 
 

@@ -279,8 +279,13 @@ class Workunit(models.Model):
 class WorkunitFile(models.Model):
     """One input file of a workunit."""
 
+    # No constraint: the statement that makes workunits makes these; fsck checks it (decision 19).
     workunit = models.ForeignKey(
-        Workunit, models.CASCADE, related_name="input_files", db_index=False
+        Workunit,
+        models.CASCADE,
+        related_name="input_files",
+        db_constraint=False,
+        db_index=False,
     )
     file = models.ForeignKey("scheduler.File", models.PROTECT, related_name="+")
     position = models.SmallIntegerField()
@@ -311,7 +316,10 @@ class Result(models.Model):
     """
 
     workunit = models.ForeignKey(Workunit, models.CASCADE, related_name="results", db_index=False)
-    app = models.ForeignKey("scheduler.App", models.PROTECT, related_name="+", db_index=False)
+    # No constraint: it repeats the workunit's, which has one; fsck checks it (decision 19).
+    app = models.ForeignKey(
+        "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
+    )
     name = models.CharField(max_length=220)
     attempt = models.IntegerField()
     priority = models.IntegerField(default=0, db_default=0)

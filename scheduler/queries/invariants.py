@@ -37,6 +37,8 @@ T = TypeVar("T", bound=Model)
 STATEMENTS = (
     "answer_or_reason",
     "canonical_is_valid",
+    "results_repeat_their_app",
+    "inputs_have_a_workunit",
     "no_more_results_than_allowed",
     "one_live_result_per_host",
     "finished_when_assimilated",

@@ -89,7 +89,7 @@ def execute(name: str, params: Params, package: str = "scheduler.sql") -> int:
         return int(cursor.rowcount)
 
 
-def array(values: Iterable[int | datetime | Decimal | None]) -> str:
+def array(values: Iterable[float | datetime | Decimal | None]) -> str:
     """Write values as PostgreSQL writes an array of them; the statement's cast says of which type.
 
     For a fifth of psycopg's time, which asks each value of a list for its type.

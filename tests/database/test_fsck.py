@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from daemons import transitioner
 from scheduler import storage
-from scheduler.models import AccountAppCredit, CreditEntry, File, LedgerEntry, Team
+from scheduler.models import AccountAppCredit, CreditEntry, File, LedgerEntry, Team, WorkunitFile
 from scheduler.queries.invariants import invariants
 from scheduler.sql import guard
 from tests import rows
@@ -106,6 +106,32 @@ def test_a_canonical_result_that_is_not_valid_is_found(workunit):
     rows.update(workunit, canonical_result=workunit.results.first())
     in_the_ledger(workunit, 4, 2, source=1, because=17, by=5)
     assert broken()["canonical_is_valid"] == [workunit.name]
+
+
+def test_a_result_of_another_app_than_its_workunit_is_found(workunit):
+    result = rows.a_result(workunit)
+    rows.update(result, app_id=workunit.app_id + 1)
+    assert broken()["results_repeat_their_app"] == [result.name]
+
+
+def test_an_input_that_is_left_of_a_workunit_is_found(workunit):
+    file = rows.an_input(workunit, b"left over")
+    WorkunitFile.objects.create(workunit_id=10**9, position=0, file=file)
+    assert broken() == {"inputs_have_a_workunit": ["workunit 1000000000"]}
+
+
+def test_credit_of_an_app_that_is_gone_is_found(workunit):
+    host = rows.a_host()
+    CreditEntry.objects.create(
+        result_id=1,
+        rule="bonus",
+        account=host.account,
+        host=host,
+        app_id=10**9,
+        amount=0,
+        granted_at=NOON,
+    )
+    assert broken() == {"app_credit_is_its_sum": ["app 1000000000"]}
 
 
 def test_credit_that_is_not_in_the_books_is_found(workunit):

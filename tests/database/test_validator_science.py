@@ -422,13 +422,13 @@ def test_a_lease_outlives_the_time_limit(meanwhile):
 def test_no_transaction_is_open_while_the_science_runs(meanwhile, monkeypatch):
     asking("apple", "ant", app=an_app())
     depths = []
-    atomic = settling.sql.fetch
+    real = settling.sql._run
 
-    def fetched(name, *args):
+    def run(name, *args):
         depths.append(name)
-        return atomic(name, *args)
+        return real(name, *args)
 
-    monkeypatch.setattr(settling.sql, "fetch", fetched)
+    monkeypatch.setattr(settling.sql, "_run", run)
     meanwhile.append(lambda: depths.append("science"))
     a_pass(validator)
     before = depths[: depths.index("science")]

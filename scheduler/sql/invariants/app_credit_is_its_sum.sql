@@ -1,13 +1,13 @@
--- Every app's total credit is the sum of its credit entries.
+-- Every app's total credit is the sum of its credit entries, and these are of apps that there are.
 SELECT
-    'app ' || app.id AS name,
-    'total ' || app.total_credit || ', entries ' || coalesce(paid.amount, 0) AS detail
+    'app ' || coalesce(app.id, paid.app_id) AS name,
+    'total ' || coalesce(app.total_credit, 0) || ', entries ' || coalesce(paid.amount, 0) AS detail
 FROM app
-LEFT JOIN (
+FULL JOIN (
     SELECT
         app_id,
         sum(amount) AS amount
     FROM credit_entry
     GROUP BY app_id
 ) AS paid ON app.id = paid.app_id
-WHERE app.total_credit <> coalesce(paid.amount, 0)
+WHERE app.id IS NULL OR app.total_credit <> coalesce(paid.amount, 0)
