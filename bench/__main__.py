@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def main() -> int:
         help=f"measure only these: {', '.join(PARTS)} (pgbench always)",
     )
     given = options.parse_args()
+    # Whoever ends the bench ends its servers, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     from bench import stage
 
     set_up = stage.set_up()

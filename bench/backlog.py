@@ -7,7 +7,7 @@ that is set-based SQL, which a bench of ours may and nobody else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -84,6 +84,9 @@ WHERE r.server_state = 2 AND host.place = (r.workunit_id + r.attempt) %% host.ho
 def forget() -> None:
     """Empty the tables of work, as before a first bulk load: never analysed; publish the app."""
     _execute(_FORGET)
+    # Totals are sums of entries that are gone.
+    for payee in (Host, Account, App):
+        payee.objects.exclude(total_credit=0).update(total_credit=0)
     for hierarchy in ("upload", "results"):
         for path in Path(settings.VAR_DIR, hierarchy).rglob("*"):
             if path.is_file():
@@ -153,9 +156,7 @@ def unsent(number: int, *, quorum: int = 2) -> int:
 def report_all() -> None:
     """Have every unsent result computed and reported, its output uploaded."""
     names = _output_names()
-    for name in names:
-        path = storage.upload_path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+    for path in _paths(names):
         path.write_bytes(OUTPUT)
     digests: dict[str, str | int] = {
         "nbytes": len(OUTPUT),
@@ -178,11 +179,9 @@ def upload_all() -> None:
             upload.finish(md5=None)
         made = storage.upload_path(model)
         endings = [path.name.removeprefix(model) for path in made.parent.glob(f"{model}*")]
-        for name in others:
-            path = storage.upload_path(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
+        for path in _paths(others):
             for ending in endings:
-                path.with_name(name + ending).hardlink_to(made.with_name(model + ending))
+                path.with_name(path.name + ending).hardlink_to(made.with_name(model + ending))
 
 
 def send_long_ago() -> None:
@@ -194,6 +193,17 @@ def _output_names() -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, id FROM result WHERE server_state = 2")
         return [output_name(name, result_id, 0) for name, result_id in cursor.fetchall()]
+
+
+def _paths(names: Sequence[str]) -> Iterator[Path]:
+    """Where uploads belong, their folders made."""
+    folders: set[Path] = set()
+    for name in names:
+        path = storage.upload_path(name)
+        if path.parent not in folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folders.add(path.parent)
+        yield path
 
 
 def _publish() -> None:

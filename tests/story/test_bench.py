@@ -30,6 +30,7 @@ def test_the_bench_runs_its_pipeline_and_finds_everything_as_it_should_be(tmp_pa
     kept = json.loads((tmp_path / "figures.json").read_text())
     figures = {figure["key"]: figure for figure in kept["figures"]}
     assert {"pgbench_select", "pgbench_update", "pipeline", "memory"} <= figures.keys()
-    assert figures["pipeline"]["count"] == 40
+    assert figures["pipeline"]["count"] == figures["pipeline_held"]["count"] == 40
+    assert figures["held_share"]["value"] > 0
     assert {"server", "transitioner", "validator"} <= {one["name"] for one in kept["processes"]}
     assert "pipeline: submit to files deleted" in done.stdout
