@@ -21,7 +21,7 @@ from tests.long import sinks
 from tests.long.memory import Watch
 from tests.story.project import LINUX, ROOT, Project
 
-CLOCK = ROOT / "tests" / "long" / "clock"
+CONDITIONS = ROOT / "tests" / "long" / "conditions"
 WORKERS = 2
 PAUSE = "0.2"
 #: How soon every process is up, and how soon all that was submitted is finished; seconds.
@@ -48,12 +48,13 @@ class Stand(Project):
     def __init__(
         self, folder: Path, *, rate: float = 1.0, is_far: bool = False, **settings: str
     ) -> None:
-        self.clock_file = folder / "clock"
+        self.clock_file, self.full_disk_file = folder / "clock", folder / "full-disk"
         super().__init__(
             folder,
             **{
-                "PYTHONPATH": os.pathsep.join(map(str, (CLOCK, ROOT, ROOT / "client"))),
+                "PYTHONPATH": os.pathsep.join(map(str, (CONDITIONS, ROOT, ROOT / "client"))),
                 "CLOCK_FILE": str(self.clock_file),
+                "FULL_DISK_FILE": str(self.full_disk_file),
                 "REQUEST_DELAY": "0",
                 "DAILY_QUOTA": "0",
                 "OUTAGE_AFTER": "86400",
@@ -193,7 +194,7 @@ class Stand(Project):
 
     # Its work
 
-    def submit_all(self, numbers, *, quorum=2):
+    def submit_all(self, numbers, *, quorum=2, deadline="60d"):
         """Submit so many workunits to each app; remembers their names."""
         folder = self.folder / "inputs"
         folder.mkdir(exist_ok=True)
@@ -202,7 +203,7 @@ class Stand(Project):
             for path in paths:
                 path.write_text(f"{path.name}\n" * 50)
             words = ["--outputs", "out:100000", "--quorum", quorum, "--fpops", 1e10]
-            self.manage("submit_work", app, *paths, *words, "--deadline", "60d")
+            self.manage("submit_work", app, *paths, *words, "--deadline", deadline)
         self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
 
     def submit_many(self, app, number):

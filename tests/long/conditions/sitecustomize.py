@@ -1,12 +1,14 @@
-"""Has Django's clock follow a file, in whole processes: it steps, or runs faster.
+"""Gives whole processes another clock, and a disk that is full for a while.
 
 The folder of this module stands first in the PYTHONPATH of the processes under test; Python imports
 it before anything else.  The file that CLOCK_FILE names says, in seconds since 1970, at which real
-moment which moment was shown, and how fast time runs from there.
+moment which moment was shown, and how fast time runs from there.  While there is a file of the name
+FULL_DISK_FILE, nothing can be made or written in the folders of uploads and results.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -49,5 +51,18 @@ class Finder(MetaPathFinder):
         return spec
 
 
+def refuse_to_write(event, args):
+    """An audit hook: Python tells it of every file before it is opened."""
+    if event != "open" or not isinstance(args[0], str) or not args[2] & WRITING:
+        return
+    if args[0].startswith(FILLED) and os.path.exists(os.environ["FULL_DISK_FILE"]):  # noqa: PTH110
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), args[0])
+
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+FILLED = tuple(f"{os.environ.get('VAR_DIR')}/{folder}/" for folder in ("upload", "results"))
+
+if "FULL_DISK_FILE" in os.environ:
+    sys.addaudithook(refuse_to_write)
 if "CLOCK_FILE" in os.environ:
     sys.meta_path.insert(0, Finder())

@@ -1,0 +1,66 @@
+"""The clock steps an hour forward and back under load: no stall, no deadline storm."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.long.stand import Stand
+from tests.long.test_kills import calm, listed
+from tests.long.truth import check_the_end
+from tests.long.volunteers import Swarm
+
+pytestmark = pytest.mark.long
+
+WORKUNITS = {"counted": 100, "copied": 100}
+HOUR = 3600.0
+#: Forward, back, back again, forward: twice the project works in an hour that it has seen before.
+STEPS = (HOUR, -HOUR, -HOUR, HOUR, HOUR, -HOUR)
+#: Seconds within which work goes on after a step.
+GOES_ON_WITHIN = 45.0
+FINISHED = "SELECT count(*) FROM workunit WHERE assimilate_state = 2"
+TIMED_OUT = "SELECT count(*) FROM result WHERE outcome = 4"
+
+
+def test_steps_of_an_hour_stall_nothing_and_time_nothing_out(tmp_path, proof):
+    rng = random.Random(proof.seed())
+    # Every step is longer than the deadline: a server that believed it would give up on all.
+    stand = Stand(tmp_path / "project", OUTAGE_AFTER="600")
+    slowest = 0.0
+    try:
+        stand.set_up("counted", "copied")
+        stand.submit_all(WORKUNITS, deadline="30min")
+        stand.run()
+        results = 2 * sum(WORKUNITS.values())
+        with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=4) as swarm:
+            for number, step in enumerate(STEPS, start=1):
+                swarm.quota = results * number / (len(STEPS) + 1)
+                time.sleep(rng.uniform(0.5, 2.5))  # anywhere in the work, not at its end
+                stand.step_clock(step)
+                slowest = max(slowest, await_progress(stand, swarm, number, step))
+                assert stand.count(TIMED_OUT) == 0, f"time-outs after step {number}"
+            calm(stand, swarm)
+        stand.end()
+        assert stand.count(TIMED_OUT) == 0
+        check_the_end(stand)
+        memory.check()
+        proof.count(steps=len(STEPS), violations=0)
+        proof.note(f"work went on at most {slowest:.0f} s after a step")
+        proof.note(f"volunteers tried again after: {listed(swarm.troubles)}")
+    finally:
+        stand.close()
+
+
+def await_progress(stand, swarm, number, step):
+    """Wait until what is reported by the quota is assimilated; returns the seconds."""
+    began = time.monotonic()
+    wanted = int(0.8 * sum(WORKUNITS.values()) * number / (len(STEPS) + 1))
+
+    def goes_on():
+        swarm.check()
+        return stand.count(FINISHED) >= wanted
+
+    stand.wait(goes_on, within=GOES_ON_WITHIN, what=f"{wanted} after step {number} of {step:.0f} s")
+    return time.monotonic() - began
