@@ -8,8 +8,8 @@ from time import monotonic
 from celery import shared_task
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.utils import timezone
 
+from daemons.clock import clock_of
 from daemons.loop import Daemon, Drive, StopSign, drain
 from daemons.registry import find
 from scheduler.operations import maintenance
@@ -41,7 +41,7 @@ def run_pass(daemon: str) -> str:
     found = find(daemon)
     if maintenance.stops_daemons():
         return f"{found.name}: paused for maintenance"
-    drive = Drive(clock=timezone.now, stop=_Enough(), limit=found.batch, pause=found.pause)
+    drive = Drive(clock_of(found.name), stop=_Enough(), limit=found.batch, pause=found.pause)
     try:
         did = drain(found, drive)
     except Exception as error:  # noqa: BLE001 - a bad row or plug-in: others may do the rest

@@ -206,7 +206,11 @@ def _settle(talks: Sequence[_Talk], books: _Books) -> None:
         report.as_settled(known, settled),
         [
             # Also those that are too many to be taken now: their client still has them.
-            (talk.caller.host_id, names, {one.name for one in talk.request.results})
+            (
+                talk.caller.host_id,
+                names,
+                {one.name for one in talk.request.results} | {*talk.request.further_results},
+            )
             for talk, names in zip(talks, listed, strict=True)
         ],
     )

@@ -95,7 +95,7 @@ def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> Schedule
         return conversation.refuse(config, text, delay=HOUR)
     try:
         # The content type lies (trap 2): the raw bytes are read, never a form.
-        message = requests.decode_request(body)
+        message = requests.decode_request(body, most_results=config.max_results_accepted)
     except BadXml as error:
         return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
     if shut := maintenance.stops_scheduler():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler.wire import messages, shapes, xml
+from scheduler.wire import messages, shapes, spare, xml
 from scheduler.wire import request_parts as parts
 from scheduler.wire.shapes import BIT, FLAG, INT, LONG, NAME, REAL, TEXT, Row, rows
 
@@ -24,11 +24,15 @@ _RAW: Final = frozenset(
 )
 
 
-def decode_request(body: bytes) -> messages.SchedulerRequest:
+def decode_request(body: bytes, *, most_results: int | None = None) -> messages.SchedulerRequest:
     """Return what a client says in the body of a scheduler RPC.
 
-    Raises BadXml, with a sentence that may be sent to the volunteer, if it cannot be read.
+    Of more than `most_results` reports only the names are read.  Raises BadXml, with a sentence
+    that may be sent to the volunteer, if it cannot be read.
     """
+    further: tuple[str, ...] = ()
+    if most_results is not None:
+        body, further = spare.take_out(body, most_results)
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
     del body  # if the caller keeps it neither, a large request is in memory once, not twice
     values = _REQUEST.values(nodes)
@@ -36,7 +40,7 @@ def decode_request(body: bytes) -> messages.SchedulerRequest:
         values["preferences"] = parts.read_preferences(working)
     if master := values.get("global_preferences"):
         values["global_preferences_mod_time"] = parts.read_preferences(master).mod_time
-    return messages.SchedulerRequest(**values)
+    return messages.SchedulerRequest(**values, further_results=further)
 
 
 def encode_request(message: messages.SchedulerRequest) -> bytes:

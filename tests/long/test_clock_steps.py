@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 WORKUNITS = {"counted": 100, "copied": 100}
 HOUR = 3600.0
 #: Forward, back, back again, forward: twice the project works in an hour that it has seen before.
-STEPS = (HOUR, -HOUR, -HOUR, HOUR, HOUR, -HOUR)
+STEPS = (HOUR, -HOUR, -HOUR, HOUR)
 #: Seconds within which work goes on after a step.
 GOES_ON_WITHIN = 45.0
 FINISHED = "SELECT count(*) FROM workunit WHERE assimilate_state = 2"

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
-from django.utils import timezone
 
 from daemons import registry
+from daemons.clock import clock_of
 from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
 from daemons.management.parsing import prepare
 from daemons.management.processes import die_with_parent
@@ -75,7 +75,7 @@ class DaemonCommand(BaseCommand):
         if options["with_parent"]:
             die_with_parent()
         drive = Drive(
-            clock=timezone.now,
+            clock=clock_of(self.daemon_name),
             stop=stop,
             limit=options["limit"],
             pause=options["pause"],

@@ -30,7 +30,7 @@ RAW_FIELDS = {"code_sign_key", "code_sign_key_signature", "time_stats_log", "job
 RAW_FIELDS |= {"project_preferences", "global_preferences", "file_signature", "xml_signature"}
 RAW_FIELDS |= {"working_global_preferences"}
 NEVER_EMPTY = {"open_name"}
-DERIVED = {"preferences", "global_preferences_mod_time", "variety"}
+DERIVED = {"preferences", "global_preferences_mod_time", "variety", "further_results"}
 
 
 def strategy_of(hint, name):

@@ -1,0 +1,64 @@
+"""The clock of the daemons notices when it is set, and what is due does not suffer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from daemons import timeout_checker
+from daemons.clock import WatchedClock, clock_of
+from scheduler.models import Outage
+from tests import rows
+from tests.database.passes import a_pass
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def read():
+    """Read a watched clock so many seconds after it was read first, when it shows so many hours."""
+    shown = []
+    clock = WatchedClock(lambda: shown[-1][0], lambda: shown[-1][1])
+
+    def read(hours, seconds):
+        shown.append((rows.hours(hours), seconds))
+        return clock()
+
+    return read
+
+
+def test_what_was_due_before_the_clock_was_set_back_is_due_at_once(read, caplog):
+    due = rows.a_workunit(transition_at=rows.hours(1))
+    later = rows.a_workunit(due.app, transition_at=rows.hours(3))
+    read(1, 0.0)
+    assert read(0, 1.0) == rows.hours(0)
+    read(0, 2.0)
+    due.refresh_from_db()
+    later.refresh_from_db()
+    assert (due.transition_at, later.transition_at) == (rows.hours(0), rows.hours(3))
+    said = [record for record in caplog.records if record.getMessage() == "clock set back"]
+    assert [(record.seconds, record.workunits_woken) for record in said] == [(3601, 1)]
+
+
+def test_a_clock_that_is_set_forward_moves_deadlines_before_anything_is_given_up(read):
+    result = rows.a_result(rows.a_workunit(), "sent", report_deadline=rows.hours(0.5))
+    read(0, 0.0)
+    now = read(1, 2.0)
+    for _ in range(3):
+        assert "timed out" not in a_pass(timeout_checker, now=now).done
+    result.refresh_from_db()
+    assert result.server_state == 4
+    assert result.report_deadline == rows.hours(1.5) - timedelta(seconds=2)
+
+
+def test_time_that_passes_is_no_step(read):
+    for hours, seconds in ((0, 0.0), (1, 3600.0), (2, 7201.0)):
+        read(hours, seconds)
+    assert not Outage.objects.exists()
+
+
+def test_the_timeout_checker_watches_the_clock_and_keeps_doing_so():
+    assert isinstance(clock_of("timeout_checker"), WatchedClock)
+    assert clock_of("timeout_checker") is clock_of("timeout_checker")
+    assert not isinstance(clock_of("validator"), WatchedClock)
