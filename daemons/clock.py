@@ -29,6 +29,9 @@ WATCHER: Final = "timeout_checker"
 STEP_BACK: Final = timedelta(seconds=5)
 #: What others did by the later clock after we read it last.
 SINCE: Final = timedelta(minutes=1)
+#: A pass that began before goes by the later clock until it ends: we look again after so many
+#: seconds, then after twice that, until the clock has caught up.
+LOOK_AGAIN: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -41,6 +44,9 @@ class WatchedClock:
     read: Callable[[], datetime]
     seconds: Callable[[], float] = monotonic
     _before: tuple[datetime, float] | None = None
+    _ahead: datetime | None = None
+    _pause: float = LOOK_AGAIN
+    _look_at: float = 0.0
 
     def __call__(self) -> datetime:
         """The time, once all that is due knows it."""
@@ -50,24 +56,30 @@ class WatchedClock:
             if now - expected > settings.PROJECT.outage_after:
                 set_forward(expected, now)
             elif expected - now > STEP_BACK:
-                set_back(expected, now)
+                log.warning("clock set back", extra={"seconds": _seconds(expected - now)})
+                self._ahead = max(expected + SINCE, self._ahead or expected)
+                self._pause, self._look_at = LOOK_AGAIN, second
+        if self._ahead is not None and second >= self._look_at:
+            wake(self._ahead, now)
+            self._pause, self._look_at = 2 * self._pause, second + self._pause
+            self._ahead = self._ahead if self._ahead > now else None
         self._before = (now, second)
         return now
 
 
 def set_forward(expected: datetime, now: datetime) -> None:
     """Have deadlines moved by what the clock jumped over, before anything is given up."""
-    log.warning("clock set forward", extra={"seconds": round((now - expected).total_seconds())})
+    log.warning("clock set forward", extra={"seconds": _seconds(now - expected)})
     outages.add(expected, now, reason="the clock was set forward", now=now)
 
 
-def set_back(expected: datetime, now: datetime) -> None:
-    """Wake at once what was due by the later clock."""
-    woken = sql.execute(
-        "wake_after_step_back", {"now": now, "was": expected + SINCE}, "daemons.sql"
-    )
-    seconds = round((expected - now).total_seconds())
-    log.warning("clock set back", extra={"seconds": seconds, "workunits_woken": woken})
+def wake(ahead: datetime, now: datetime) -> int:
+    """Wake at once what was due by a clock that was ahead; how many."""
+    return sql.execute("wake_after_step_back", {"now": now, "was": ahead}, "daemons.sql")
+
+
+def _seconds(span: timedelta) -> int:
+    return round(span.total_seconds())
 
 
 @cache

@@ -205,17 +205,29 @@ def _settle(talks: Sequence[_Talk], books: _Books) -> None:
     holdings = dispatch.review_holdings(
         report.as_settled(known, settled),
         [
-            # Also those that are too many to be taken now: their client still has them.
-            (
-                talk.caller.host_id,
-                names,
-                {one.name for one in talk.request.results} | {*talk.request.further_results},
-            )
+            (talk.caller.host_id, names, _reported(talk.request))
             for talk, names in zip(talks, listed, strict=True)
         ],
     )
     for talk, one, held in zip(talks, settled, holdings, strict=True):
         talk.settled, talk.holdings = one, held
+
+
+class _Everything(frozenset[str]):
+    """Every name there is."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _reported(request: SchedulerRequest) -> frozenset[str]:
+    """What a client says it has done, also what is too much to be taken now: it is not lost.
+
+    Of very many not all names are read; then nothing is.
+    """
+    if request.further_results:
+        return _Everything()
+    return frozenset(one.name for one in request.results)
 
 
 def _give(talks: Sequence[_Talk], books: _Books) -> None:

@@ -96,6 +96,7 @@ def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> Schedule
     try:
         # The content type lies (trap 2): the raw bytes are read, never a form.
         message = requests.decode_request(body, most_results=config.max_results_accepted)
+        del body  # a long one need not wait for its turn with us
     except BadXml as error:
         return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
     if shut := maintenance.stops_scheduler():

@@ -332,8 +332,8 @@ class SchedulerRequest:
     coprocs: tuple[Coproc, ...] = ()
     results: tuple[ReportedResult, ...] = ()
     """As sent: a name may be there twice."""
-    further_results: tuple[str, ...] = ()
-    """Names of reported results that were too many to be read."""
+    further_results: int = 0
+    """How many more were reported, too many to be read."""
     trickles: tuple[TrickleUp, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
     time_stats_log: str = ""

@@ -27,10 +27,10 @@ _RAW: Final = frozenset(
 def decode_request(body: bytes, *, most_results: int | None = None) -> messages.SchedulerRequest:
     """Return what a client says in the body of a scheduler RPC.
 
-    Of more than `most_results` reports only the names are read.  Raises BadXml, with a sentence
+    Of more than `most_results` reports the others are only counted.  Raises BadXml, with a sentence
     that may be sent to the volunteer, if it cannot be read.
     """
-    further: tuple[str, ...] = ()
+    further = 0
     if most_results is not None:
         body, further = spare.take_out(body, most_results)
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)

@@ -1,8 +1,8 @@
 """Takes from a request the reports that are too many to be read at once [pure].
 
 A client may report any number of results in one request.  Those beyond what the server takes are
-cut out before the rest is read, so that neither time nor memory grows with them; their names stay,
-for the client still has these results and reports them again.
+cut out before the rest is read, so that neither time nor memory grows with them.  How many they are
+is told, for the client still has these results and reports them again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final
 _BEGIN: Final = b"<result>"
 _END: Final = b"</result>"
 _NEXT: Final = re.compile(rb"\s*(?=<result>)")
-_NAME: Final = re.compile(rb"<name>([^<]*+)</name>")
 # Whatever a program printed may stand in here, tags among it (see `wire.xml`).
 _STDERR: Final = re.compile(
     rb"<stderr_out>(?:\s*(?:<core_client_version>[^<]*+</core_client_version>\s*)?<!\[CDATA\[())?"
@@ -22,29 +21,28 @@ _CDATA_ENDS: Final = re.compile(rb"\]\]>\s*</stderr_out>")
 _STDERR_ENDS: Final = re.compile(rb"</stderr_out>")
 
 
-def take_out(body: bytes, most: int) -> tuple[bytes, tuple[str, ...]]:
-    """The request with its first `most` reports, and the names of the others that follow them.
+def take_out(body: bytes, most: int) -> tuple[bytes, int]:
+    """The request with its first `most` reports, and how many others followed them.
 
     What is not as clients write it stays where it is.
     """
     if body.count(_BEGIN) <= most:
-        return body, ()
+        return body, 0
     at = body.find(_BEGIN)
     for _ in range(most):
         end = _end_of_report(body, at)
         following = _NEXT.match(body, end) if end else None
         if following is None:
-            return body, ()
+            return body, 0
         at = following.end()
-    first, names = at, []
+    first, further = at, 0
     while end := _end_of_report(body, at):
-        if found := _NAME.search(body, at, end):
-            names.append(found[1].decode("utf-8", "replace").strip())
+        further += 1
         following = _NEXT.match(body, end)
         at = end if following is None else following.end()
         if following is None:
             break
-    return body[:first] + body[at:], tuple(names)
+    return body[:first] + body[at:], further
 
 
 def _end_of_report(body: bytes, at: int) -> int:

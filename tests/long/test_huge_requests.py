@@ -106,6 +106,7 @@ def test_a_report_of_100_000_results_is_taken_2000_at_a_time(stand, proof):
             assert sorted(reply.result_acks) == sorted(names[:MOST]), f"time {time_}"
             assert reply.results == (), "what is not acknowledged yet is not lost"
             names = names[MOST:]
+    client.hang_up()
 
     taken = stand.count("SELECT count(*) FROM result WHERE server_state = 5 AND outcome = 1")
     assert taken == REAL

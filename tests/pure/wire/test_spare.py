@@ -1,4 +1,4 @@
-"""Reports that are too many to be read are cut out, and their names are kept."""
+"""Reports that are too many to be read are cut out, and counted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def a_request(number, stderr="done"):
 @pytest.mark.parametrize(
     "stderr", ["", "done", "<result><name>evil</name></result>", "</result>\n</stderr_out>"]
 )
-def test_the_first_are_read_and_the_others_named(stderr):
+def test_the_first_are_read_and_the_others_counted(stderr):
     read = requests.decode_request(a_request(10, stderr), most_results=3)
     assert [result.name for result in read.results] == ["wu_0", "wu_1", "wu_2"]
-    assert read.further_results == tuple(f"wu_{index}" for index in range(3, 10))
+    assert read.further_results == 7
     assert [other.name for other in read.other_results] == ["held"]
     whole = requests.decode_request(a_request(10, stderr))
     assert read.results == whole.results[:3]
@@ -34,7 +34,7 @@ def test_the_first_are_read_and_the_others_named(stderr):
 @pytest.mark.parametrize("most", [10, 11, 1000])
 def test_what_is_not_too_many_is_not_touched(most):
     body = a_request(10)
-    assert take_out(body, most) == (body, ())
+    assert take_out(body, most) == (body, 0)
 
 
 def test_a_request_that_was_cut_off_is_refused_as_ever():
@@ -46,4 +46,4 @@ def test_a_request_that_was_cut_off_is_refused_as_ever():
 def test_a_hundred_thousand_reports_take_no_time_to_speak_of():
     read = requests.decode_request(a_request(100_000), most_results=2000)
     assert len(read.results) == 2000
-    assert len(read.further_results) == 98_000
+    assert read.further_results == 98_000
