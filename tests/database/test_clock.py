@@ -1,4 +1,4 @@
-"""The clock of the daemons notices when it is set, and what is due does not suffer."""
+"""The clock of the daemons notices when it is set, and nothing due suffers."""
 
 from __future__ import annotations
 

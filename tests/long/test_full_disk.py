@@ -1,4 +1,4 @@
-"""The disk is full during uploads and assimilation: all waits, and nothing is lost."""
+"""The disk is full during uploads and assimilation, and nothing is lost."""
 
 from __future__ import annotations
 

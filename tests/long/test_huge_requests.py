@@ -1,4 +1,4 @@
-"""Requests that are far too long: answered with a valid reply, and never held in memory."""
+"""Requests far too long get a valid reply, and are never held in memory."""
 
 from __future__ import annotations
 
