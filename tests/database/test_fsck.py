@@ -102,6 +102,14 @@ def test_a_break_in_the_ledger_is_found(workunit):
     assert set(broken()) == {"moves_are_unbroken", "states_are_the_last_moves"}
 
 
+def test_what_days_of_the_ledger_leave_of_a_purged_workunit_is_no_break(workunit):
+    result = workunit.results.first()
+    in_the_ledger(result, 1, 51, source=40, because=5, by=2)
+    in_the_ledger(result, 1, 51, source=40, because=5, by=2)
+    workunit.delete()
+    assert "moves_are_unbroken" not in broken()
+
+
 def test_a_canonical_result_that_is_not_valid_is_found(workunit):
     rows.update(workunit, canonical_result=workunit.results.first())
     in_the_ledger(workunit, 4, 2, source=1, because=17, by=5)

@@ -82,7 +82,7 @@ BUGS = (
         "missing lock: a report does not wait for who holds its workunits",
         Both(
             Sql("lock_workunits", "FOR NO KEY UPDATE"),
-            Sql("lock_results", "FOR NO KEY UPDATE"),
+            Sql("lock_results", "FOR NO KEY UPDATE OF r"),
         ),
         (INTERLEAVINGS,),
     ),
@@ -134,7 +134,7 @@ def look_for(switch, *, longest=LONGEST):
         by=test.rpartition("::")[2],
         tried=counts[1],
         seconds=float(own[1]) if own else time.monotonic() - began,
-        said=lines[-1] if lines else "",
+        said=next((line for line in lines if "Error" in line), ""),
     )
 
 

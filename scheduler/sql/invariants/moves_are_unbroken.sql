@@ -1,4 +1,5 @@
 -- Every move leaves the state that the move before it reached.
+-- Of what is purged, days of the ledger go one by one: what is left of it tells no whole story.
 SELECT
     'workunit ' || workunit_id || coalesce(', result ' || result_id, '') AS name,
     'axis ' || axis || ' left ' || source || ' after reaching ' || before AS detail
@@ -10,5 +11,6 @@ FROM (
         source,
         lag(target) OVER (PARTITION BY workunit_id, result_id, axis ORDER BY id) AS before
     FROM ledger_entry
+    WHERE EXISTS (SELECT FROM workunit AS w WHERE w.id = ledger_entry.workunit_id)
 ) AS step
 WHERE source <> before
