@@ -72,6 +72,17 @@ def sink_faults(submitted, deaths):
     return found + [f"{name} was never submitted but answered" for name in rows]
 
 
+def twice(submitted):
+    """Workunits that the science was handed more than once, though nobody died."""
+    rows = counted.rows()
+    return [
+        f"{name} was handed over twice"
+        for name in submitted
+        if rows.get(name, 0) > 1
+        or sum(counted.handed_over[key] for key in counted.said.get(name, ())) > 1
+    ]
+
+
 def stray_files(excused, *, orphans):
     """Files that are there although no row names them; `orphans` of a submission that died may."""
     found = [

@@ -124,7 +124,7 @@ class Computer:
                 with storage.begin_upload(upload, 0) as one:
                     one.write(data)
                     one.finish(md5=None)
-            except storage.UploadFinished:
+            except (storage.UploadFinished, storage.UploadLocked):
                 continue
             world.note_upload(name, upload)
 
