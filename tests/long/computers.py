@@ -60,8 +60,6 @@ class Computer:
         if forgets:
             self.host_id, self.rpc_seqno = 0, 0
             self.held.clear()
-        for name, end in reports:
-            self._upload(world, name, end)
         request = self._request(wants, reports)
         self.rpc_seqno += 1
         reply = conversation.answer(
@@ -113,7 +111,8 @@ class Computer:
                 self.held[name] = Held(workunit, uploads)
             world.note_given(new)
 
-    def _upload(self, world, name, end):
+    def upload(self, world, name, end):
+        """Bring the outputs of a result, as the client does before it reports it."""
         content = ENDS[end][2]
         held = self.held.get(name) or self.past.get(name)
         if content is None or held is None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 VACUUM_EVERY = 200
 #: One of so many is followed until its rows are purged; the others until nothing is due.
-TO_THE_END_EVERY = 8
+TO_THE_END_EVERY = 16
 
 
 @pytest.fixture

@@ -131,7 +131,9 @@ class World:
         )
 
     def meet(self, computer, **said):
-        """One RPC; its reply is lost if the server died after the commit."""
+        """Uploads, then one RPC; its reply is lost if the server died after the commit."""
+        for name, end in said.get("reports", ()):
+            computer.upload(self, name, end)
         return self.happen("rpc", lambda: computer.meet(self, **said))
 
     def meet_of(self, index, **said):
@@ -239,7 +241,7 @@ class World:
             knows_us = computer.host_id or computer.owner in ANGELS
             if knows_us and (computer.held or is_left):
                 reports = [(name, "right") for name in computer.held]
-                computer.meet(self, reports=reports, wants=5e4)
+                self.meet(computer, reports=reports, wants=5e4)
                 is_left = _anything_to_send()
 
     def rest(self):
