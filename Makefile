@@ -42,7 +42,7 @@ else
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, side by side
-	@$(BIN)/pytest tests/story -m stock_client -n $(STORIES)
+	@$(BIN)/pytest tests/story -m stock_client -n $(STORIES) --dist loadgroup
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header

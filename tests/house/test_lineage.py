@@ -70,6 +70,8 @@ def named_tests():
             for name in named:
                 if "::" in name:
                     found.setdefault(name, f"{page}, {row}")
+    for name in re.findall(r"`(tests/[^`]+::[^`]+)`", read("docs/scenarios.md")):
+        found.setdefault(name, "docs/scenarios.md")
     return found
 
 

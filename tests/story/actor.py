@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""The science app `actor`: does what its input file `in` tells it, a line for each deed.
+
+say TEXT        to the standard error stream
+upper FILE      append a file to the output, in capitals
+facts ELEMENT   append an element of the client's init_data.xml to the output
+write BYTES     append so many bytes to the output
+burn SECONDS    of processor time, in all starts together
+nap SECONDS
+die SIGNAL      by a signal's number
+exit CODE
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+
+def resolve(name):
+    """Follow a soft link, which in BOINC is a text file; a plain file is itself."""
+    path = Path(name)
+    with path.open(errors="replace") as file:
+        found = re.search(r"<soft_link>(.*?)</soft_link>", file.read(4096))
+    return Path(found.group(1)) if found else path
+
+
+def tell(cpu_time):
+    """Say what was computed and is safe, as BOINC's library does: the sixth kilobyte they share."""
+    said = f"\x01<current_cpu_time>{cpu_time}</current_cpu_time>\n"
+    said += f"<checkpoint_cpu_time>{cpu_time}</checkpoint_cpu_time>\n\x00"
+    with Path("boinc_mmap_file").open("r+b") as file, mmap.mmap(file.fileno(), 0) as shared:
+        if not shared[5 * 1024]:  # the client has read what was said before
+            shared[5 * 1024 : 5 * 1024 + len(said)] = said.encode()
+
+
+def burn(seconds):
+    """Compute, noting down how long, so that another start goes on from there."""
+    note = Path("burnt")
+    before = float(note.read_text()) if note.exists() else 0.0
+    began = time.process_time()
+    while (burnt := before + time.process_time() - began) < seconds:
+        sum(range(100_000))
+        Path("burnt.new").write_text(str(burnt))
+        Path("burnt.new").replace(note)
+        tell(burnt)
+
+
+def act(deed, rest, output):
+    """Do one deed."""
+    if deed == "say":
+        sys.stderr.write(rest + "\n")
+    elif deed == "upper":
+        output.write(resolve(rest).read_bytes().upper())
+    elif deed == "facts":
+        text = Path("init_data.xml").read_text(errors="replace")
+        [fact] = re.findall(rf"<{rest}>(.*?)</{rest}>", text)
+        output.write(f"{rest} {fact}\n".encode())
+    elif deed == "write":
+        output.write(b"x" * int(rest))
+    elif deed == "burn":
+        burn(float(rest))
+    elif deed == "nap":
+        time.sleep(float(rest))
+    elif deed == "die":
+        os.kill(os.getpid(), int(rest))
+    elif deed == "exit":
+        sys.exit(int(rest))
+
+
+def main():
+    """Do all deeds, in their order."""
+    deeds = resolve("in").read_text().splitlines()
+    with resolve("out").open("wb") if Path("out").exists() else Path("out").open("wb") as output:
+        for line in deeds:
+            deed, _, rest = line.partition(" ")
+            act(deed, rest, output)
+            output.flush()
+    Path("boinc_finish_called").write_text("0\n")
+
+
+if __name__ == "__main__":
+    main()
