@@ -1,4 +1,4 @@
-"""Those of BOINC's old scenarios to which no stock client can be brought, by script."""
+"""BOINC's old scenarios to which no stock client can be brought, by script."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The science app `actor`: does what its input file `in` tells it, a line for each deed.
+"""The science app `actor`: does what its input file `in` says, line by line.
 
 say TEXT        to the standard error stream
 upper FILE      append a file to the output, in capitals

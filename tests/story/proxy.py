@@ -1,4 +1,4 @@
-"""A line between a client and a project that can be cut: an HTTP proxy with faults to order."""
+"""An HTTP proxy between a client and a project, with faults to order."""
 
 from __future__ import annotations
 
