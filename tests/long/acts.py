@@ -241,6 +241,28 @@ def several_rpcs(world, chance):
 
 
 @scenario
+def two_batches_of_rpcs(world, chance):
+    """The same workunits are reported in both, and asked for."""
+    holders = given(world, chance, quorum=chance.choice((2, 3)), workunits=3)
+    world.submit("plain", 3, min_quorum=2)
+    world.run("transitioner")
+    chance.shuffle(holders)
+    others = [index for index in range(8) if index not in holders]
+    half = (len(holders) + 1) // 2
+    acts = []
+    for indexes in (holders[:half] + others[:1], holders[half:] + others[1:2]):
+        saids = [
+            {
+                "reports": [(name, ends(chance)) for name in world.computers[index].held],
+                "wants": 5e4,
+            }
+            for index in indexes
+        ]
+        acts.append(act("meet_together", indexes, saids))
+    return [*acts, passes(chance, chance.choice(("transitioner", "validator")))]
+
+
+@scenario
 def validate_and_timeout(world, chance):
     holders = given(world, chance, quorum=1, extra=1)
     what, (args, options) = reports(world, holders[0], ends(chance))

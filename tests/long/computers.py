@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from django.conf import settings
-
 from scheduler import storage
 from scheduler.facts.work import output_name
 from scheduler.models import Result
@@ -55,18 +53,14 @@ class Computer:
     def name(self):
         return f"{self.owner}'s {self.copy}"
 
-    def meet(self, world, *, wants=0.0, reports=(), forgets=False):
-        """One RPC: report (name, end) pairs, ask for seconds of work; what was sent."""
+    def speak(self, *, wants=0.0, reports=(), forgets=False):
+        """What it says in an RPC: reports (name, end) pairs, asks for seconds of work."""
         if forgets:
             self.host_id, self.rpc_seqno = 0, 0
             self.held.clear()
         request = self._request(wants, reports)
         self.rpc_seqno += 1
-        reply = conversation.answer(
-            request, config=settings.PROJECT, ip_addr="127.0.0.1", now=world.now
-        )
-        self._hear(world, reply)
-        return reply
+        return conversation.Call(request, "127.0.0.1")
 
     def _request(self, wants, reports):
         return messages.SchedulerRequest(
@@ -92,7 +86,8 @@ class Computer:
             ),
         )
 
-    def _hear(self, world, reply):
+    def hear(self, world, reply):
+        """Do with a reply what a client does."""
         if reply.hostid is not None:
             self.host_id, self.rpc_seqno = reply.hostid, 0
         for name in reply.result_acks:

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutate.switching import Both, Code, Sql, Switch
+from tests.mutate.switching import Code, Sql, Switch
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "PLANTED_BUG"
@@ -80,10 +80,7 @@ BUGS = (
     ),
     Switch(
         "missing lock: a report does not wait for who holds its workunits",
-        Both(
-            Sql("lock_workunits", "FOR NO KEY UPDATE"),
-            Sql("lock_results", "FOR NO KEY UPDATE OF r"),
-        ),
+        Sql("lock_workunits", "FOR NO KEY UPDATE"),
         (INTERLEAVINGS,),
     ),
     Switch(

@@ -104,6 +104,22 @@ def report(world, chance):
     )
 
 
+@rule(8)
+def several_at_once(world, chance):
+    indexes = chance.sample(range(len(world.computers)), chance.randint(2, 5))
+    saids = [
+        {
+            "reports": [
+                (name, chance.choice(("right", "right", *ENDS)))
+                for name in list(world.computers[index].held)[: chance.randrange(4)]
+            ],
+            "wants": chance.choice((0.0, 1.0, 3000.0)),
+        }
+        for index in indexes
+    ]
+    world.meet_together(indexes, saids)
+
+
 @rule(3)
 def report_again(world, chance):
     those = [computer for computer in world.computers if computer.past]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from unittest.mock import patch
+
+from django.conf import settings
 
 from daemons import registry, timeout_checker, trickle_handler
 from daemons.tally import Shard
@@ -12,6 +15,7 @@ from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
 from scheduler.models import Account, Result, Workunit
 from scheduler.operations import batches, cancel, merge_hosts, parked, revalidate
 from scheduler.operations.submit import submit
+from scheduler.rpc import conversation
 from tests.conftest import NOON
 from tests.long import checks, counted
 from tests.long.computers import Computer
@@ -132,18 +136,34 @@ class World:
 
     def meet(self, computer, **said):
         """Uploads, then one RPC; its reply is lost if the server died after the commit."""
-        for name, end in said.get("reports", ()):
-            computer.upload(self, name, end)
-        return self.happen("rpc", lambda: computer.meet(self, **said))
+        return self.meet_together([(self.computers + self.angels).index(computer)], [said])
 
     def meet_of(self, index, **said):
         """One RPC of the computer of this number: so that another process can be told of it."""
-        return self.meet(self.computers[index], **said)
+        return self.meet_together([index], [said])
+
+    def meet_together(self, indexes, saids):
+        """RPCs that are answered at once, each of another computer."""
+        them = [(self.computers + self.angels)[index] for index in indexes]
+        for computer, said in zip(them, saids, strict=True):
+            for name, end in said.get("reports", ()):
+                computer.upload(self, name, end)
+        self.happen("rpc" if len(them) == 1 else "rpcs", lambda: self._converse(them, saids))
+
+    def _converse(self, them, saids):
+        calls = [computer.speak(**said) for computer, said in zip(them, saids, strict=True)]
+        with patch.object(conversation.log, "warning", _no_batch_is_undone):
+            replies = conversation.answer_all(calls, config=settings.PROJECT, now=self.now)
+        for computer, reply in zip(them, replies, strict=True):
+            if isinstance(reply, Exception):
+                raise reply
+            computer.hear(self, reply)
 
     def learn_from(self, other, what, args):
         """Take over what an act did in another process, whose copy of this world it changed."""
-        if what == "meet_of":
-            self.computers[args[0]] = other.computers[args[0]]
+        changed = {"meet_of": args[:1], "meet_together": args[0]}.get(what, ())
+        for index in changed:
+            self.computers[index] = other.computers[index]
         self.given |= other.given
         counted.learn(other.answers)
         self.strays |= other.strays
@@ -249,6 +269,12 @@ class World:
         for _day in range(4):
             self.now += timedelta(days=2)
             self.quiet()
+
+
+def _no_batch_is_undone(event, *, extra=None):
+    """A batch that was undone was made good, RPC by RPC; but nothing here may go wrong."""
+    if event == "batch_undone":
+        raise AssertionError(f"A batch was undone: {extra}")
 
 
 def _anything_to_send():
