@@ -40,11 +40,12 @@ def sane_times(
     """CPU and elapsed seconds that can be true (PROTOCOL 9.7).
 
     Scripts report no CPU time and short runs no elapsed time (trap 17); no client's clock makes a
-    result take longer than the time since it was sent.
+    result take longer than the time since it was sent.  A result from the future was sent before our
+    own clock was set back: then nobody but the client knows.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)
     if elapsed == 0 or (ncpus == 1 and elapsed < cpu):
         elapsed = cpu
-    if sent_at is not None:
-        elapsed = min(elapsed, max(0.0, (now - sent_at).total_seconds()))
+    if sent_at is not None and sent_at <= now:
+        elapsed = min(elapsed, (now - sent_at).total_seconds())
     return min(cpu, elapsed * ncpus), elapsed

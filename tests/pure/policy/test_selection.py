@@ -605,6 +605,12 @@ def test_times_are_made_possible(
     assert reports.sane_times(report, ncpus=ncpus, sent_at=sent_at, now=NOON) == expected
 
 
+def test_a_client_is_believed_if_our_clock_was_set_back_while_it_computed() -> None:
+    report = Report(name="x", client_state=5, exit_status=0, cpu_time=5, elapsed_time=10)
+    sent_at = NOON + timedelta(hours=1)
+    assert reports.sane_times(report, ncpus=1, sent_at=sent_at, now=NOON) == (5, 10)
+
+
 # Held and lost results
 
 
