@@ -40,8 +40,8 @@ def sane_times(
     """CPU and elapsed seconds that can be true (PROTOCOL 9.7).
 
     Scripts report no CPU time and short runs no elapsed time (trap 17); no client's clock makes a
-    result take longer than the time since it was sent.  A result from the future was sent before our
-    own clock was set back: then nobody but the client knows.
+    result take longer than the time since it was sent.  What was sent in the future was sent before
+    our own clock was set back: then nobody but the client knows.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)
     if elapsed == 0 or (ncpus == 1 and elapsed < cpu):
