@@ -1,4 +1,4 @@
-"""Clients compute through nginx as deploy/ sets it up, and fetch their files from it."""
+"""Clients compute through nginx as deploy/ sets it up, and get files from it."""
 
 from __future__ import annotations
 
