@@ -43,7 +43,7 @@ DAEMONS: tuple[Daemon, ...] = (
     Daemon(
         "validator",
         validator.run_pass,
-        batch=500,
+        batch=1000,
         pause=1.0,
         summary="Compares results, chooses the canonical one, grants credit.",
     ),

@@ -11,10 +11,12 @@ which the statements apply it to all (35 us of Python a workunit became 6).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from django.db import transaction
 
+from daemons.low_water import LowWater
 from daemons.result_moves import ResultMoves
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
@@ -32,12 +34,16 @@ from scheduler.policy import replication
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from scheduler.lifecycle import Move
     from scheduler.policy.verdicts import Counts, Verdict
 
 PACKAGE = "daemons.sql"
+
+#: What was made due so long before it was committed is found from where the last look ended.
+LATE_COMMITS: Final = timedelta(seconds=1)
+_HEAD: Final = datetime.min.replace(tzinfo=UTC)
+_queues: dict[Shard, LowWater[datetime]] = {}
 
 Row = tuple[Any, ...]
 #: What `lock_due_workunits` reads: first what no rule asks for, and whom it believes.
@@ -127,11 +133,15 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], list[Row]]:
     """Lock due workunits and read them and their results, in the caller's transaction."""
-    workunits = sql.fetch_rows(
-        "lock_due_workunits",
-        {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index},
-        PACKAGE,
+    queue = _queues.setdefault(shard, LowWater(_HEAD))
+    share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    workunits = queue.read(
+        lambda since: sql.fetch_rows(
+            "lock_due_workunits", {"now": now, "since": since, **share}, PACKAGE
+        )
     )
+    if len(workunits) < limit:
+        queue.mark = now - LATE_COMMITS
     if not workunits:
         return [], []
     results = sql.fetch_rows(

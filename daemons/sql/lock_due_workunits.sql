@@ -40,6 +40,7 @@ SELECT
 FROM workunit
 WHERE
     transition_at <= %(now)s::timestamptz
+    AND transition_at >= %(since)s::timestamptz
     AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
 ORDER BY transition_at
 LIMIT %(limit)s::bigint

@@ -23,6 +23,7 @@ FROM workunit AS w
 INNER JOIN app ON w.app_id = app.id
 WHERE
     w.need_validate
+    AND w.id > %(after_id)s::bigint
     AND app.validator = any(%(validators)s::text[])
     AND w.id %% %(shard_count)s::bigint = %(shard_index)s::bigint
 ORDER BY w.id

@@ -22,6 +22,7 @@ SELECT
             OR workunit_id = any(%(delayed_ids)s::bigint[])
             THEN received_at
     END AS received_at
-FROM result
-WHERE workunit_id = any(%(workunit_ids)s::bigint[])
+-- One look-up each: where nothing is known of a young table, a list may have all of it read.
+FROM unnest(%(workunit_ids)s::bigint[]) AS due (due_id)
+CROSS JOIN LATERAL (SELECT * FROM result WHERE workunit_id = due.due_id OFFSET 0) AS result
 ORDER BY workunit_id, id

@@ -16,11 +16,11 @@ SELECT
     f.position,
     f.name,
     f.sha256
-FROM result AS r
--- One look-up each: where nothing is known of a young table, a join reads all of it.
+-- One look-up each: where nothing is known of a young table, a join or a list reads all of it.
+FROM unnest(%(workunit_ids)s::bigint[]) AS asking (id)
+CROSS JOIN LATERAL (SELECT * FROM result WHERE workunit_id = asking.id OFFSET 0) AS r
 LEFT JOIN LATERAL (SELECT * FROM result_file WHERE result_id = r.id OFFSET 0) AS f ON TRUE
 WHERE
-    r.workunit_id = any(%(workunit_ids)s::bigint[])
-    AND r.server_state * 10 + r.outcome = %(success)s::smallint
+    r.server_state * 10 + r.outcome = %(success)s::smallint
     AND r.validate_state = any(%(usable)s::smallint[])
 ORDER BY r.workunit_id, r.id

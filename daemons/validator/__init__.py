@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from daemons.low_water import LowWater
 from daemons.science.interfaces import BadOptions
 from daemons.science.validators import AT_ONCE, CHOICES, UnknownValidator, check
 from daemons.tally import WHOLE, Shard, Tally
@@ -33,6 +34,7 @@ _JSON = tuple(
     if fact.name in {"outputs", "validator_options"}
 )
 
+_queues: dict[Shard, LowWater[int]] = {}
 _warned: set[tuple[str, str]] = set()
 
 
@@ -65,16 +67,18 @@ def _judge_at_once(*, now: datetime, limit: int, shard: Shard) -> Tally:
 
 
 def _lock(*, limit: int, shard: Shard) -> list[Asking]:
-    rows = sql.fetch_rows(
-        "lock_unvalidated",
-        {
-            "limit": limit,
-            "shard_count": shard.count,
-            "shard_index": shard.index,
-            "validators": list(AT_ONCE),
-        },
-        PACKAGE,
+    queue = _queues.setdefault(shard, LowWater(0))
+    share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    rows = queue.read(
+        lambda after: sql.fetch_rows(
+            "lock_unvalidated",
+            {"after_id": after, "validators": list(AT_ONCE), **share},
+            PACKAGE,
+        )
     )
+    if rows:
+        # They came in ascending id; what asks for it behind our back is seen from the head.
+        queue.mark = rows[-1][0]
     # What many have in common comes as text, and is decoded once.
     decoded = {text: loads(text) for text in {row[place] for row in rows for place in _JSON}}
     return [

@@ -1,0 +1,145 @@
+"""Right after a bulk load no pass reads a whole table that nobody has analysed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from daemons import timeout_checker, transitioner, validator
+from scheduler import sql
+from scheduler.facts.new_work import NewFile, NewWorkunit
+from scheduler.models import AppVersion, Host, Workunit
+from scheduler.operations import submit
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+from tests.scripted_client import a_client
+from tests.work import an_app
+
+# Committed and truncated afterwards: what is rolled back would bloat the tables of others.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: Tables that grow with the work.
+LARGE = (
+    "workunit",
+    "result",
+    "result_file",
+    "workunit_file",
+    "credit_entry",
+    "ledger_entry_default",
+)
+#: Of 50 000 workunits some are new, some reported, some assimilated, some late; most wait.
+_LOAD = (
+    """
+    INSERT INTO workunit (
+        name, app_id, outputs, meta, created_at, min_quorum, target_nresults, transition_at
+    )
+    SELECT
+        'bulk_' || n, %(app)s::bigint, '[{"open_name": "out", "max_nbytes": 9}]', '{}', %(now)s, 2, 2,
+        CASE WHEN n <= 1500 THEN %(now)s::timestamptz END
+    FROM generate_series(1, 50000) AS n
+    """,
+    """
+    INSERT INTO result (
+        workunit_id, app_id, name, attempt, created_at, host_id, account_id, app_version_id,
+        server_state, outcome, sent_at, report_deadline, credit_deadline, received_at,
+        elapsed_time, flops_estimate
+    )
+    SELECT
+        w.id, w.app_id, w.name || '_' || a, a, %(now)s,
+        h.id, h.account_id, %(version)s::bigint,
+        CASE WHEN w.place <= 1000 THEN 5 WHEN w.place <= 2500 THEN 4 ELSE 2 END,
+        CASE WHEN w.place <= 1000 THEN 1 ELSE 0 END,
+        %(now)s::timestamptz - interval '1 hour',
+        %(now)s::timestamptz - interval '1 minute',
+        %(now)s::timestamptz + interval '1 day', %(now)s, 3000, 1e9
+    FROM (SELECT *, row_number() OVER (ORDER BY id) AS place FROM workunit) AS w
+    CROSS JOIN generate_series(0, 1) AS a
+    CROSS JOIN host AS h
+    WHERE w.place NOT BETWEEN 1001 AND 1500
+    """,
+    """
+    INSERT INTO result_file (result_id, position, name, nbytes, md5, sha256)
+    SELECT id, 0, name || '_0', 1, 'm', 's' FROM result
+    """,
+)
+
+
+def load() -> None:
+    app = an_app(one_result_per="nothing")
+    a_client().ask()
+    params = {
+        "app": app.pk,
+        "now": NOON,
+        "version": AppVersion.objects.filter(app=app).values_list("id", flat=True)[0],
+    }
+    assert Host.objects.count() == 1
+    with transaction.atomic(), connection.cursor() as cursor:
+        # A bulk load, not moves: triggers and foreign keys would only cost time.
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        for statement in _LOAD:
+            cursor.execute(statement, params)
+
+
+@pytest.fixture
+def never_analysed() -> Iterator[None]:
+    def set_autovacuum(word: str) -> None:
+        with connection.cursor() as cursor:
+            for table in LARGE:
+                cursor.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = {word})")
+
+    set_autovacuum("false")
+    yield
+    set_autovacuum("true")
+
+
+@pytest.fixture
+def read_whole(monkeypatch) -> set[tuple[str, str]]:
+    """Which statements read the whole of which large tables, by their plans."""
+    found: set[tuple[str, str]] = set()
+    real = sql._run
+
+    @contextmanager
+    def run(name: str, params: Any, package: str) -> Iterator[Any]:
+        statement = f"EXPLAIN (FORMAT JSON) {sql.load(name, package)}"
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"ledger": True, **params})
+            (plan,) = cursor.fetchone()
+        plan = json.loads(plan) if isinstance(plan, str) else plan
+        found.update((name, table) for table in scanned(plan[0]["Plan"]) if table in LARGE)
+        with real(name, params, package) as cursor:
+            yield cursor
+
+    monkeypatch.setattr(sql, "_run", run)
+    return found
+
+
+def scanned(node: dict[str, Any]) -> Iterator[str]:
+    if node["Node Type"] == "Seq Scan":
+        yield node["Relation Name"]
+    for child in node.get("Plans", ()):
+        yield from scanned(child)
+
+
+def test_passes_read_no_whole_table_that_nobody_has_analysed(never_analysed, read_whole):
+    load()
+    done = a_pass(transitioner, limit=2000).done
+    assert (done["replicated"], done["ready to validate"]) == (500, 1000)
+    assert a_pass(validator).done["results paid"] == 2000
+    assert a_pass(transitioner).done["ready to assimilate"] == 1000
+    Workunit.objects.filter(assimilate_state=1).update(
+        assimilate_state=2, finished_at=NOON, transition_at=NOON
+    )
+    assert a_pass(transitioner).done["with files to delete"] == 1000
+    assert a_pass(timeout_checker, limit=500).done["timed out"] == 500
+    shared = NewFile(open_name="in", content=b"the same for all")
+    submit.submit(
+        app="upper",
+        workunits=[NewWorkunit(input_files=(shared,)) for _ in range(1000)],
+        now=NOON,
+    )
+    assert read_whole == set()
