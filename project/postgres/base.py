@@ -13,9 +13,8 @@ from psycopg import OperationalError
 from project.embedded_postgres import EmbeddedPostgres
 
 #: psycopg's own loader of timestamptz, in C where psycopg has its C parts.
-_TIMESTAMPTZ = psycopg.adapters.get_loader(
-    psycopg.adapters.types["timestamptz"].oid, psycopg.pq.Format.TEXT
-)
+_OID = psycopg.adapters.types["timestamptz"].oid
+_TIMESTAMPTZ = psycopg.adapters.get_loader(_OID, psycopg.pq.Format.TEXT)
 
 
 class DatabaseFeatures(features.DatabaseFeatures):
@@ -66,9 +65,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """
         if name is not None or self.timezone_name != "UTC":
             return super().create_cursor(name)
-        cursor = self.connection.cursor()
-        cursor.adapters.register_loader("timestamptz", _TIMESTAMPTZ)
-        return cursor
+        # A connection of the pool may be new to us; its cursors take over what it knows.
+        adapters = self.connection.adapters
+        if adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is not _TIMESTAMPTZ:
+            adapters.register_loader(_OID, _TIMESTAMPTZ)
+        return self.connection.cursor()
 
     def check_database_version_supported(self) -> None:
         """Refuse a server that is too old, with a sentence."""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import md5, sha256
+from json import dumps
 from typing import Any, NamedTuple
-
-from psycopg.types.json import Jsonb
 
 from scheduler import sql, wakeups
 from scheduler.facts.hosts import HostDescription, Lesson
@@ -129,8 +128,8 @@ def _columns(one: Learned) -> dict[str, Any]:
         "host_ids": caller.host_id,
         "rpc_seqno": 0 if caller.assigned else one.rpc_seqno,
         "host_cpid": stored_cpid(described.host_cpid, caller.email),
-        "capabilities": Jsonb(described.capabilities),
-        "last_decisions": Jsonb(decisions),
+        "capabilities": dumps(described.capabilities),
+        "last_decisions": dumps(decisions),
     }
 
 

@@ -160,7 +160,7 @@ def _look(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
             return
         _read(looking, size << 2 * turned, is_first=not turned, now=now)
         for search in looking:
-            _judge(search, chosen, config=config, now=now)
+            _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.found_any:
                 _host_marks.keep(search.host.id, search.seen, now=now)
         looking = [search for search in looking if search.open_lanes and not search.has_enough]
@@ -221,7 +221,9 @@ def _place(one: Offered) -> tuple[int, int, int]:
     return -one.candidate.priority, one.candidate.workunit_id, one.candidate.result_id
 
 
-def _judge(search: Search, chosen: _Chosen, *, config: ProjectConfig, now: datetime) -> None:
+def _judge(
+    search: Search, chosen: _Chosen, *, together: bool, config: ProjectConfig, now: datetime
+) -> None:
     work, host = search.work, search.host
     rules = selection.Rules(
         apps=work.apps,
@@ -230,6 +232,7 @@ def _judge(search: Search, chosen: _Chosen, *, config: ProjectConfig, now: datet
         today=now.date(),
         daily_quota=config.daily_quota,
         chance_key=config.chance_key,
+        together=together,
     )
     draw = trust.draw(config.chance_key, host.id, int(now.timestamp() * 1000))
     free = chosen.left_for(search)

@@ -67,7 +67,8 @@ class Rules:
     """What a look goes by, beside host and wishes.
 
     `versions` are the host's app versions by app, best first; `apps` every app whose results are
-    looked at; `daily_quota` the project's, `chance_key` keys the draws.
+    looked at; `daily_quota` the project's, `chance_key` keys the draws.  `together` says that other
+    hosts are served at the same time, and do not take this one's share.
     """
 
     apps: Mapping[int, AppFacts]
@@ -76,6 +77,7 @@ class Rules:
     today: date
     daily_quota: int = 0
     chance_key: str = ""
+    together: bool = False
 
 
 class _Kind(NamedTuple):

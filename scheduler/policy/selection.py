@@ -27,7 +27,7 @@ __all__ = ["LASTING", "SENSOR", "Choice", "Refusal", "Rules", "choose", "needed"
 #: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
 #: Once a wish is met, so many more are judged at most, and so many times those that meet it: that
-#: many hosts may be taking the same ones at the same moment.
+#: many hosts may be taking the same ones at the same moment, unless they are served together.
 MOST_TO_SPARE, RIVALS = 2 * SPARE, 8
 
 
@@ -154,6 +154,7 @@ def _serve(
     device, ncpus = wish.device, judge.host.ncpus
     queued, to_spare = wish.queued_seconds, 0
     seconds, instances = wish.seconds, wish.instances
+    most, rivals = (SPARE, 1) if judge.rules.together else (MOST_TO_SPARE, RIVALS)
     for candidate in candidates:
         if candidate.workunit_id in taken:
             continue
@@ -165,7 +166,7 @@ def _serve(
                 queued += verdict.seconds / ncpus
             if seconds <= 0 and instances <= 0 and device != SENSOR:
                 to_spare += 1
-                if to_spare >= MOST_TO_SPARE + RIVALS * (len(found) - to_spare):
+                if to_spare >= most + rivals * (len(found) - to_spare):
                     break
             used = _used(verdict, wish)
             seconds, instances = seconds - verdict.seconds * used, instances - used

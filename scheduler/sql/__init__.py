@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,6 +18,9 @@ from psycopg.types.json import Jsonb
 
 Params = Mapping[str, Any]
 T = TypeVar("T")
+#: What Python and PostgreSQL write alike, so far as arrays go.
+_NUMBERS = {int, float, bool, type(None)}
+_COMMENT = re.compile(r"--[^\n]*")
 #: PostgreSQL's type number of jsonb.
 _JSONB = 3802
 
@@ -104,10 +108,40 @@ def json_array(values: Sequence[Any]) -> list[Jsonb]:
 
 @contextmanager
 def _run(name: str, params: Params, package: str) -> Iterator[Any]:
+    statement = _bare(load(name, package))
+    written = {key: _written(value) for key, value in params.items()}
     # Every statement that makes a move may name %(ledger)s: the operator's switch.
-    statement = load(name, package)
     if "%(ledger)s" in statement:
-        params = {**params, "ledger": settings.PROJECT.ledger}
+        written["ledger"] = settings.PROJECT.ledger
     with connection.cursor() as cursor:
-        cursor.execute(statement, params)
+        cursor.execute(statement, written)
         yield cursor
+
+
+@cache
+def _bare(statement: str) -> str:
+    """A statement without comments and indentation.
+
+    psycopg parses those of more than 4 kB anew each time.
+    """
+    return " ".join(_COMMENT.sub("", statement).split())
+
+
+def _written(value: Any) -> Any:  # noqa: ANN401  whatever a statement takes
+    """A list of numbers or texts as PostgreSQL writes an array; any other value as it is.
+
+    Statements cast every parameter, so that it need not be said of which type it is; psycopg would
+    ask each element.
+    """
+    if type(value) is not list:
+        return value
+    kinds = set(map(type, value))
+    if kinds <= _NUMBERS:
+        return "{" + str(value)[1:-1].replace("None", "NULL") + "}"
+    if kinds == {str}:
+        return '{"' + '","'.join(map(_escaped, value)) + '"}'
+    return value
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
