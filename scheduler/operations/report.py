@@ -180,11 +180,12 @@ def record(
 
 
 def as_settled(
-    results: Iterable[HeldResult], settlements: Iterable[Settlement]
+    results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
 ) -> list[HeldResult]:
-    """The results as they are once reports are settled: those that counted are over."""
+    """The results once reports are settled; of those that counted, only the listed ones matter."""
     states = {i: state for one in settlements for i, state in one.taken.items()}
-    return [replace(one, state=states[one.id]) if one.id in states else one for one in results]
+    left = [one for one in results if one.id not in states or one.name in listed]
+    return [replace(one, state=states[one.id]) if one.id in states else one for one in left]
 
 
 def _judge(
@@ -218,26 +219,32 @@ def _lessons(
     daily_quota: int,
 ) -> dict[int, Lesson]:
     """How errors and successes change a host's quotas (PROTOCOL 10.5)."""
-    lessons: dict[int, Lesson] = {}
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    had_errors: set[int] = set()
     for result, report in taught:
         version_id = result.app_version_id
         if version_id is None or result.host_id is None:
             continue
-        record = records.get((result.host_id, version_id))
-        before = record["max_results_per_day"] if record else 0
-        lesson = lessons.get(version_id) or Lesson(
-            app_version_id=version_id, quota_before=before, quota_after=before
-        )
+        if version_id not in before:
+            record = records.get((result.host_id, version_id))
+            before[version_id] = after[version_id] = record["max_results_per_day"] if record else 0
         own = apps[result.app_id].daily_quota
         quota = daily_quota if own is None else own
         if policy.outcome(report) is Outcome.SUCCESS:
-            after = trust.after_success(lesson.quota_after, daily_quota=quota)
-            lesson = replace(lesson, quota_after=after)
+            after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
         elif policy.is_the_hosts_fault(report):
-            after = trust.after_error(lesson.quota_after, daily_quota=quota)
-            lesson = replace(lesson, quota_after=after, had_errors=True)
-        lessons[version_id] = lesson
-    return lessons
+            after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
+            had_errors.add(version_id)
+    return {
+        version_id: Lesson(
+            app_version_id=version_id,
+            had_errors=version_id in had_errors,
+            quota_before=quota,
+            quota_after=after[version_id],
+        )
+        for version_id, quota in before.items()
+    }
 
 
 def _settle(

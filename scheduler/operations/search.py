@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from time import perf_counter
 
 from scheduler.config import ProjectConfig
@@ -20,7 +21,7 @@ from scheduler.operations.marks import HostMarks, LowWater
 from scheduler.policy import selection, trust
 from scheduler.policy.limits import Rooms
 from scheduler.queries import handout
-from scheduler.queries.handout import BEFORE_ALL, Cursor, Lane, LaneKey, Offered, Page
+from scheduler.queries.handout import BEFORE_ALL, Cursor, Lane, LaneKey, Page
 
 #: How many pages, each four times as long as the last, one RPC judges before it says: come again.
 MOST_PAGES = 6
@@ -51,7 +52,7 @@ class Search:
     lanes: tuple[Lane, ...]
     near: frozenset[int] = frozenset()
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
-    found: dict[int, Candidate] = field(default_factory=dict)
+    found: dict[LaneKey | None, Mapping[int, Candidate]] = field(default_factory=dict)
     open_lanes: dict[LaneKey, Cursor] = field(default_factory=dict)
     seen: dict[LaneKey, Cursor] = field(default_factory=dict)
 
@@ -193,50 +194,63 @@ def _read(looking: Sequence[Search], size: int, *, is_first: bool, now: datetime
         _turn(search, read, near_ones)
 
 
-def _turn(
-    search: Search, read: Mapping[tuple[LaneKey, Cursor], Page], near_ones: Iterable[Offered]
-) -> None:
+def _turn(search: Search, read: Mapping[tuple[LaneKey, Cursor], Page], near_ones: Page) -> None:
     """Add to what a host found what the pages of its lanes hold for it, and go on behind them."""
-    offered: list[Offered] = [one for one in near_ones if one.candidate.workunit_id in search.near]
+    if search.near:
+        _add(search, None, near_ones.for_host(search.host))
     for lane in search.lanes:
         if (after := search.open_lanes.pop(lane.key, None)) is None:
             continue
         page = read[lane.key, after]
         runs_here = lane.app.id in search.versions
-        offered += page.offered if runs_here else page.offered[:FEW]
+        found = page.for_host(search.host)
+        _add(search, lane.key, found if runs_here else dict(islice(found.items(), FEW)))
         if page.last is not None:
             search.seen[lane.key] = page.last
             if page.full and runs_here:
                 search.open_lanes[lane.key] = page.last
-    offered.sort(key=_place)
-    for one in offered:
-        if one.is_for(search.host):
-            candidate = one.candidate
-            if candidate.workunit_id in search.near:
-                candidate = candidate._replace(is_near=True)
-            search.found[candidate.result_id] = candidate
 
 
-def _place(one: Offered) -> tuple[int, int, int]:
-    return -one.candidate.priority, one.candidate.workunit_id, one.candidate.result_id
+def _add(search: Search, lane: LaneKey | None, found: Mapping[int, Candidate]) -> None:
+    """Add candidates of a lane, or of none; what the host has the files of is marked."""
+    if search.near:
+        found = {
+            i: one._replace(is_near=True) if one.workunit_id in search.near else one
+            for i, one in found.items()
+            if lane is not None or one.workunit_id in search.near
+        }
+    known = search.found.get(lane)
+    # A page is many hosts': it is never changed.
+    search.found[lane] = {**known, **found} if known else found
 
 
 def _judge(
     search: Search, chosen: _Chosen, *, together: bool, config: ProjectConfig, now: datetime
 ) -> None:
-    work, host = search.work, search.host
+    """Judge what a host found and nobody else chose: as much as one alone would, then all."""
     rules = selection.Rules(
-        apps=work.apps,
+        apps=search.work.apps,
         versions=search.versions,
-        rooms=search.rooms.copy(),
+        rooms=search.rooms,
         today=now.date(),
         daily_quota=config.daily_quota,
         chance_key=config.chance_key,
         together=together,
     )
-    draw = trust.draw(config.chance_key, host.id, int(now.timestamp() * 1000))
-    free = chosen.left_for(search)
-    ordered, disliked = selection.order(free, host=host, rules=rules, draw=draw)
+    draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
+    view = max(config.candidates_per_page, 2 * search.guess)
+    _judge_some(search, chosen.left_for(search, view), rules, draw)
+    if not search.has_enough and any(len(found) > view for found in search.found.values()):
+        _judge_some(search, chosen.left_for(search, None), rules, draw)
+    chosen.note(search)
+
+
+def _judge_some(
+    search: Search, candidates: Iterable[Candidate], rules: selection.Rules, draw: float
+) -> None:
+    work, host = search.work, search.host
+    rules = replace(rules, rooms=search.rooms.copy())
+    ordered, disliked = selection.order(candidates, host=host, rules=rules, draw=draw)
     choice = selection.choose(ordered, host=host, wishes=search.wishes, rules=rules)
     for candidate, why in disliked:
         choice.refuse(candidate, selection.Refusal.TASTE, why)
@@ -244,42 +258,55 @@ def _judge(
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}
     work.lasting = [(c, str(reason), text) for c, reason, text in choice.lasting]
-    chosen.note(search)
 
 
 class _Chosen:
     """What hosts of the batch have chosen already: it is not offered to those after them."""
 
     def __init__(self) -> None:
-        self._hosts: dict[int, int] = {}
-        self._accounts: dict[int, dict[int, int]] = {}
-        self._results: dict[int, list[Candidate]] = {}
+        self._by_host: dict[int, list[Candidate]] = {}
+        self._results: set[int] = set()
+        self._workunits: dict[int, Counter[int]] = {}
 
-    def left_for(self, search: Search) -> list[Candidate]:
-        """What a host found and nobody else chose, nor, of its workunit, its own account."""
-        if not self._hosts:
-            return list(search.found.values())
-        return [one for one in search.found.values() if self._is_left(one, search)]
+    def left_for(self, search: Search, most: int | None) -> list[Candidate]:
+        """Of each lane the first that a host found and nobody else chose."""
+        mine = {one.result_id for one in self._by_host.get(search.host.id, ())}
+        others = self._results - mine if mine else self._results
+        apart = self._kept_apart(search)
+        left: dict[int, Candidate] = {}
+        for found in search.found.values():
+            free = (
+                one
+                for i, one in found.items()
+                if i not in others and not (apart and self._bars(one, apart, search))
+            )
+            left |= {one.result_id: one for one in islice(free, most)}
+        return list(left.values()) if len(search.found) == 1 else sorted(left.values(), key=_place)
 
-    def _is_left(self, candidate: Candidate, search: Search) -> bool:
+    def _kept_apart(self, search: Search) -> set[int]:
+        """The workunits of which another host of the same account has chosen a result."""
         host = search.host
-        if self._hosts.get(candidate.result_id, host.id) != host.id:
-            return False
-        others = self._accounts.get(candidate.workunit_id)
-        if not others or search.work.apps[candidate.app_id].one_result_per != "account":
-            return True
-        return all(
-            host_id == host.id or account_id != host.account_id
-            for host_id, account_id in others.items()
-        )
+        chosen = self._workunits.get(host.account_id)
+        if not chosen:
+            return set()
+        mine = Counter(one.workunit_id for one in self._by_host.get(host.id, ()))
+        return set(chosen - mine)
+
+    def _bars(self, candidate: Candidate, apart: set[int], search: Search) -> bool:
+        app = search.work.apps[candidate.app_id]
+        return candidate.workunit_id in apart and app.one_result_per == "account"
 
     def note(self, search: Search) -> None:
         """Note what a host has chosen by now, instead of what it had chosen before."""
         host = search.host
-        for before in self._results.get(host.id, ()):
-            self._hosts.pop(before.result_id, None)
-            self._accounts[before.workunit_id].pop(host.id, None)
-        chosen = self._results[host.id] = [one.candidate for one in search.chosen]
-        for candidate in chosen:
-            self._hosts[candidate.result_id] = host.id
-            self._accounts.setdefault(candidate.workunit_id, {})[host.id] = host.account_id
+        account = self._workunits.setdefault(host.account_id, Counter())
+        before = self._by_host.get(host.id, ())
+        self._results.difference_update([one.result_id for one in before])
+        account.subtract([one.workunit_id for one in before])
+        chosen = self._by_host[host.id] = [one.candidate for one in search.chosen]
+        self._results.update([one.result_id for one in chosen])
+        account.update([one.workunit_id for one in chosen])
+
+
+def _place(one: Candidate) -> tuple[int, int, int]:
+    return -one.priority, one.workunit_id, one.result_id

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 from scheduler import sql
 from scheduler.facts.handout import InputFile
@@ -39,42 +41,37 @@ class Lane:
         return self.app.id, self.target_kind, self.target_id
 
 
-class Offered(NamedTuple):
-    """One unsent result with what keeps some of the asking hosts and accounts from having it.
-
-    `near` says that it was read because its workunit is one of those asked for by id.
-    """
-
-    candidate: Candidate
-    by_hosts: Collection[int]
-    by_accounts: Collection[int]
-    near: bool = False
-
-    def is_for(self, host: HostFacts) -> bool:
-        """Whether the rule of one result a workunit lets this host have it."""
-        return host.id not in self.by_hosts and host.account_id not in self.by_accounts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a lane: what may be sent, best first, and how to turn it.
+    """One page of a lane: what may be sent, by result, best first, and how to turn it.
 
-    `first` is the cursor just before the page's first result, `last` where it ended, both None if
-    it is empty; if it is `full`, more may come behind it.
+    `by_hosts` and `by_accounts` say, by result, which of the asking hosts and accounts may not have
+    it.  `first` is the cursor just before the page's first result, `last` where it ended, both None
+    if it is empty; if it is `full`, more may come behind it.
     """
 
-    offered: tuple[Offered, ...] = ()
+    candidates: Mapping[int, Candidate] = field(default_factory=dict)
+    by_hosts: Mapping[int, Collection[int]] = field(default_factory=dict)
+    by_accounts: Mapping[int, Collection[int]] = field(default_factory=dict)
     first: Cursor | None = None
     last: Cursor | None = None
     full: bool = False
 
+    def for_host(self, host: HostFacts) -> Mapping[int, Candidate]:
+        """What the rule of one result a workunit lets this host have."""
+        barred = {i for i, taken in self.by_hosts.items() if host.id in taken}
+        barred |= {i for i, taken in self.by_accounts.items() if host.account_id in taken}
+        if not barred:
+            return self.candidates
+        return {i: one for i, one in self.candidates.items() if i not in barred}
+
 
 def candidates(
     lanes: Sequence[Lane], *, hosts: Iterable[HostFacts], near: Collection[int] = (), now: datetime
-) -> tuple[list[Page], tuple[Offered, ...]]:
+) -> tuple[list[Page], Page]:
     """The next page of each lane, for any of the hosts; and the unsent results of `near` ones."""
     asking = tuple(hosts)
-    rows = sql.fetch(
+    rows = sql.fetch_rows(
         "read_candidates",
         {
             "lanes": list(range(len(lanes))),
@@ -92,39 +89,34 @@ def candidates(
             "now": now,
         },
     )
-    rows.sort(key=lambda row: row["position"])
-    by_lane: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_lane.setdefault(row["lane"], []).append(row)
-    pages = [_page(lane, by_lane.get(number, ())) for number, lane in enumerate(lanes)]
-    return pages, _offered(by_lane.get(-1, ()), near=True)
+    rows.sort(key=itemgetter(slice(2)))  # lane, position
+    by_lane = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
+    pages = [_page(by_lane.get(number, ()), lane.page) for number, lane in enumerate(lanes)]
+    return pages, _page(by_lane.get(-1, ()), 0)
 
 
-def _page(lane: Lane, rows: Sequence[Mapping[str, Any]]) -> Page:
+def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
     if not rows:
         return Page()
-    first, last = rows[0], rows[-1]
+    page: dict[int, Candidate] = {}
+    by_hosts, by_accounts = {}, {}
+    for _lane, _position, sendable, hosts, accounts, *columns in rows:
+        if sendable:
+            candidate = page[columns[0]] = Candidate._make(columns)
+            if hosts:
+                by_hosts[candidate.result_id] = hosts
+            if accounts:
+                by_accounts[candidate.result_id] = accounts
+    (_, _, _, _, _, _, first_id, first_priority, *_) = rows[0]
+    (_, position, _, _, _, _, last_id, last_priority, *_) = rows[-1]
     return Page(
-        offered=_offered(rows),
-        first=(first["priority"], first["workunit_id"] - 1),
-        last=(last["priority"], last["workunit_id"]),
-        full=last["position"] >= lane.page,
+        candidates=page,
+        by_hosts=by_hosts,
+        by_accounts=by_accounts,
+        first=(first_priority, first_id - 1),
+        last=(last_priority, last_id),
+        full=position >= size,
     )
-
-
-def _offered(rows: Iterable[Mapping[str, Any]], *, near: bool = False) -> tuple[Offered, ...]:
-    return tuple(
-        Offered(_candidate(row), row["by_hosts"] or (), row["by_accounts"] or (), near)
-        for row in rows
-        if row["sendable"]
-    )
-
-
-_COLUMNS = tuple(name for name in Candidate._fields if name != "is_near")
-
-
-def _candidate(row: Mapping[str, Any]) -> Candidate:
-    return Candidate(**{column: row[column] for column in _COLUMNS})
 
 
 def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:

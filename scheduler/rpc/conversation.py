@@ -181,9 +181,10 @@ def _settle(talks: Sequence[_Talk], books: _Books) -> None:
     locked = report.lock([talk.reported for talk in talks], detached_host_ids=detached)
     hosts.detach(host_ids=detached, workunit_ids=locked, now=now)
     listed = [translate.held_names(talk.request) for talk in talks]
+    all_listed = {name for names in listed for name in names}
     known = handout.known_results(
         reported_ids={i for talk in talks for i in talk.reported.ids.values()},
-        names={name for names in listed for name in names},
+        names=all_listed,
         host_ids=[talk.caller.host_id for talk in talks],
     )
     settled = report.record(
@@ -203,7 +204,7 @@ def _settle(talks: Sequence[_Talk], books: _Books) -> None:
         now=now,
     )
     holdings = dispatch.review_holdings(
-        report.as_settled(known, settled),
+        report.as_settled(known, settled, listed=all_listed),
         [
             (talk.caller.host_id, names, _reported(talk.request))
             for talk, names in zip(talks, listed, strict=True)

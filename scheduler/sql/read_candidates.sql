@@ -11,27 +11,29 @@
 -- read_candidates'.
 SELECT
     page.lane,
+    page.position,
+    (w.id IS NOT NULL) AS sendable,
+    taken.by_hosts,
+    taken.by_accounts,
+    -- From here on as `facts.hosts.Candidate` has it.
     page.result_id,
     page.workunit_id,
-    page.app_id,
     page.priority,
-    page.position,
-    page.target_kind,
-    coalesce(page.reliable_until > %(now)s::timestamptz, FALSE) AS reserved,
+    page.app_id,
     w.rsc_fpops_est,
     w.rsc_memory_bound,
     w.rsc_disk_bound,
-    w.rsc_bandwidth_bound,
     w.delay_bound,
+    w.rsc_bandwidth_bound,
     w.hr_class,
     w.app_version_id,
     w.app_version_num,
     w.target_nresults,
+    coalesce(page.reliable_until > %(now)s::timestamptz, FALSE) AS reserved,
+    page.target_kind,
     w.size_class,
     w.keywords,
-    taken.by_hosts,
-    taken.by_accounts,
-    (w.id IS NOT NULL) AS sendable
+    FALSE AS is_near
 FROM (
     SELECT
         cut.*,
