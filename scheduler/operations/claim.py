@@ -17,12 +17,28 @@ from scheduler.policy.allotment import Allotted, Claim
 MOST_SPARE = 48
 
 
-def claim(searches: Sequence[Search], *, apps: Mapping[int, AppFacts], now: datetime) -> None:
-    """Give each host what it has chosen or, where others hold that, what it has to spare."""
+def claim(
+    searches: Sequence[Search], *, apps: Mapping[int, AppFacts], now: datetime
+) -> frozenset[int]:
+    """Give each host what it has chosen or, where others hold that, what it has to spare.
+
+    Returns the workunits that are no longer to be had: others hold them, or we do by now.
+    """
     chosen, spare = _wanted(searches)
     locked = lock([*chosen, *spare], len(chosen), now=now)
-    if not locked:
-        return
+    if locked:
+        _claim_locked(searches, locked, apps, now=now)
+    is_short = len(locked) < len(chosen)
+    return frozenset([*chosen, *spare] if is_short else chosen)
+
+
+def _claim_locked(
+    searches: Sequence[Search],
+    locked: Sequence[LockedWorkunit],
+    apps: Mapping[int, AppFacts],
+    *,
+    now: datetime,
+) -> None:
     allotted = allotment.allot(
         [Claim(one.host, one.wishes, one.feasible, one.rooms.total) for one in searches],
         locked=locked,

@@ -197,12 +197,24 @@ def _give_new(
             sleep(pause)
         search.find(searches, config=config, now=now)
         hopeful = [one for one in searches if one.found_any]
-        if hopeful:
-            claim.claim(hopeful, apps=catalog.apps, now=now)
+        _claim(hopeful, catalog, config, now=now)
         for one in hopeful:
             # There was work when we looked, and others held it: it may still be had.
             one.work.come_again = not one.work.given
         searches = [one for one in hopeful if not one.work.given]
+
+
+def _claim(
+    searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
+) -> None:
+    """Claim for all; for those left with nothing, once more: what was read goes further."""
+    if not searches:
+        return
+    held = claim.claim(searches, apps=catalog.apps, now=now)
+    short = [one for one in searches if not one.work.given]
+    search.find_beyond(short, held=held, config=config, now=now)
+    if hopeful := [one for one in short if one.found_any]:
+        claim.claim(hopeful, apps=catalog.apps, now=now)
 
 
 def _add_files(works: Sequence[Work], catalog: Catalog) -> None:

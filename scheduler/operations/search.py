@@ -7,7 +7,7 @@ not offered to the next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -147,6 +147,19 @@ def find(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) ->
         _look(again, config=config, now=now)
 
 
+def find_beyond(
+    searches: Sequence[Search], *, held: Collection[int], config: ProjectConfig, now: datetime
+) -> None:
+    """Judge once more what was read already, without the workunits that others hold."""
+    chosen = _Chosen()
+    for search in searches:
+        search.found = {
+            lane: {i: one for i, one in found.items() if one.workunit_id not in held}
+            for lane, found in search.found.items()
+        }
+        _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
+
+
 def _look(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -> None:
     for search in searches:
         search.found, search.feasible, search.seen = {}, {}, {}
@@ -238,7 +251,7 @@ def _judge(
         together=together,
     )
     draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
-    view = max(config.candidates_per_page, 2 * search.guess)
+    view = max(config.candidates_per_page, 4 * search.guess)
     _judge_some(search, chosen.left_for(search, view), rules, draw)
     if not search.has_enough and any(len(found) > view for found in search.found.values()):
         _judge_some(search, chosen.left_for(search, None), rules, draw)
