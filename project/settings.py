@@ -27,7 +27,7 @@ PROJECT = ProjectConfig(
     master_url=env.web_url("MASTER_URL", "http://127.0.0.1:8000/"),
     ledger=env.boolean("LEDGER", default=True),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
-    max_waiting_rpcs=env.integer("MAX_WAITING_RPCS", 256, at_least=1),
+    max_waiting_rpcs=env.integer("MAX_WAITING_RPCS", 48, at_least=1),
     busy_delay=timedelta(seconds=env.integer("BUSY_DELAY", 300, at_least=1, at_most=86_400)),
     next_contact=timedelta(seconds=env.integer("NEXT_CONTACT", 0, at_most=2_592_000)),
     purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),

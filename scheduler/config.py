@@ -22,11 +22,11 @@ class ProjectConfig:
     request_delay: timedelta = timedelta(seconds=7)
     """How long a client waits at least between two scheduler RPCs."""
 
-    max_waiting_rpcs: int = 256
+    max_waiting_rpcs: int = 48
     """How many scheduler RPCs wait in one web process; one more is told to come again later."""
 
     busy_delay: timedelta = timedelta(minutes=5)
-    """When one who found too many waiting comes again: half to one and a half times as long."""
+    """When one who found many waiting comes again: after half to one and a half times as long."""
 
     next_contact: timedelta = timedelta(0)
     """Within what time a client calls again, with or without a reason; 0: when it has one."""

@@ -49,6 +49,11 @@ class Batches(Generic[CallT, ReplyT]):
         self._waiting: list[_Seat[CallT, ReplyT]] = []
         self._is_led = False
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more wait than will be answered next."""
+        return len(self._waiting) > self._most
+
     def answer(self, call: CallT, *, most_waiting: int) -> ReplyT:
         """Have a call answered, with others or alone; raises `TooManyWait`, or what went wrong."""
         seat: _Seat[CallT, ReplyT] = _Seat(call)

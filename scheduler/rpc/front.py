@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MINUTE = 60.0
+MINUTE = timedelta(minutes=1)
 HOUR = 3600.0
 BUSY = "The project has more requests than it can answer; your client will try again."
 #: So many RPCs share one transaction at most.
@@ -105,14 +107,14 @@ def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> Schedule
     try:
         said = _batches.answer(Call(message, ip_addr), most_waiting=config.max_waiting_rpcs)
     except TooManyWait:
-        return conversation.refuse(config, BUSY, delay=_soon(config), down=True)
+        return conversation.refuse(config, BUSY, delay=_spread(config.busy_delay), down=True)
     except (OperationalError, InterfaceError) as error:
         # Clients lose nothing: what is not acknowledged comes again.
         absence.of_the_database.begins(error)
         text = "The project's database is away for the moment; your client will try again."
-        return conversation.refuse(config, text, delay=MINUTE, down=True)
+        return conversation.refuse(config, text, delay=_spread(MINUTE), down=True)
     absence.of_the_database.ends()
-    return said
+    return _at_leisure(said, config)
 
 
 def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
@@ -127,6 +129,13 @@ def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
 _batches: Batches[Call, SchedulerReply] = Batches(_answer_all, most=MOST_TOGETHER)
 
 
-def _soon(config: ProjectConfig) -> float:
-    """When one who was turned away shall come again, in seconds: each at another moment."""
-    return config.busy_delay.total_seconds() * random.uniform(0.5, 1.5)  # noqa: S311  no secret
+def _spread(delay: timedelta) -> float:
+    """About so long, in seconds, and for each another time: who came together comes apart."""
+    return delay.total_seconds() * random.uniform(0.5, 1.5)  # noqa: S311  no secret
+
+
+def _at_leisure(said: SchedulerReply, config: ProjectConfig) -> SchedulerReply:
+    """The reply; while more wait than fit into one batch, its host comes again when few do."""
+    if not _batches.is_crowded:
+        return said
+    return replace(said, request_delay=max(said.request_delay or 0.0, _spread(config.busy_delay)))

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ADMIN = "admin@localhost"
-THREADS_PER_WORKER = 8
+#: Most threads wait for the one that answers for them all, and some of those that wait turn others
+#: away: more than `max_waiting_rpcs`.
+THREADS_PER_WORKER = 64
+#: Connections of one web process to the database; a batch of RPCs needs one.
+CONNECTIONS_PER_WORKER = 8
 READY_WITHIN = 60.0
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound to by itself
 
@@ -142,7 +146,7 @@ def start_server(
     children.start(
         "server",
         [sys.executable, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
-        environment={"DATABASE_POOL": str(THREADS_PER_WORKER), **environment},
+        environment={"DATABASE_POOL": str(CONNECTIONS_PER_WORKER), **environment},
         output=output,
     )
 

@@ -1,0 +1,98 @@
+"""A crowd of computers that return at once: a bounded queue, and delays that differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.operations.marks import LowWater
+from scheduler.queries.handout import BEFORE_ALL
+from scheduler.rpc import front
+from scheduler.rpc.batches import Batches
+from tests.conftest import NOON
+from tests.scripted_client import a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+
+def test_one_too_many_is_told_at_once_to_come_again_each_at_another_moment(settings: Any) -> None:
+    settings.PROJECT = replace(settings.PROJECT, max_waiting_rpcs=0)
+    replies = [a_client(email=f"v{number}@example.org").ask() for number in range(20)]
+    assert all("more requests than it can answer" in reply.messages[0].text for reply in replies)
+    delays = {reply.request_delay for reply in replies}
+    assert len(delays) > 10
+    assert all(150 <= (delay or 0) <= 450 for delay in delays)
+
+
+def test_while_many_wait_even_the_answered_come_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workunits(an_app(), 1)
+    client = a_client()
+    client.ask()
+    monkeypatch.setattr(Batches, "is_crowded", property(lambda _self: True))
+    reply = client.ask(cpu_req_secs=1)
+    assert [result.name for result in reply.results] == ["upper_0_0"]
+    assert 150 <= (reply.request_delay or 0) <= 450
+    monkeypatch.setattr(Batches, "is_crowded", property(lambda _self: False))
+    assert client.ask().request_delay == 7
+
+
+def test_a_crowd_is_more_than_one_batch() -> None:
+    assert not front._batches.is_crowded
+
+
+# Where looks begin
+
+
+LANE = (1, 0, 0)
+
+
+def much_given() -> LowWater:
+    water = LowWater()
+    water.gave(LANE, LowWater.MUCH)
+    return water
+
+
+def test_a_look_begins_where_the_last_one_found_its_first_result() -> None:
+    water = much_given()
+    assert water.of(LANE, now=NOON) == BEFORE_ALL
+    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
+    assert water.of(LANE, now=NOON) == (0, 41)
+    water.saw(LANE, after=(0, 41), first=(0, 77), seconds=0, now=NOON)
+    assert water.of(LANE, now=NOON) == (0, 77)
+
+
+def test_a_look_goes_from_the_beginning_every_second_and_finds_what_came_before() -> None:
+    water = much_given()
+    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
+    assert water.of(LANE, now=NOON + LowWater.EVERY) == BEFORE_ALL
+    water.saw(LANE, after=BEFORE_ALL, first=(7, 3), seconds=0, now=NOON + LowWater.EVERY)
+    assert water.of(LANE, now=NOON + LowWater.EVERY) == (7, 3)
+
+
+def test_a_slow_look_from_the_beginning_is_made_the_more_rarely() -> None:
+    water = much_given()
+    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0.5, now=NOON)
+    assert water.of(LANE, now=NOON + 9 * LowWater.EVERY) == (0, 41)
+    assert water.of(LANE, now=NOON + 10 * LowWater.EVERY) == BEFORE_ALL
+
+
+def test_a_lane_off_which_little_was_sent_has_no_mark() -> None:
+    water = LowWater()
+    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
+    assert water.of(LANE, now=NOON) == BEFORE_ALL
+
+
+def test_no_work_behind_a_mark_is_not_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scheduler.operations import search
+
+    app = an_app()
+    workunits(app, 2)
+    client = a_client()
+    client.ask()
+    monkeypatch.setattr(search.low_water, "of", lambda lane, now: (0, 10**9))
+    assert client.ask_for_work() == ["upper_0_0"]
