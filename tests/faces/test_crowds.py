@@ -1,4 +1,4 @@
-"""A crowd of computers that return at once: a bounded queue, and delays that differ."""
+"""Crowds that return at once: a bounded queue, and delays that differ."""
 
 from __future__ import annotations
 
