@@ -1,4 +1,4 @@
-"""Remembers where a queue begins, so that passes need not walk over its past."""
+"""Remembers where a queue begins, so that passes need not walk over its past.
 
 An index keeps an entry of a row that left a queue for as long as some transaction is open that may
 still see the row: a dump, a report, a forgotten `BEGIN`.  Until that ends, whoever reads the queue
