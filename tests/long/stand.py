@@ -19,6 +19,7 @@ from project.children import wait_until
 from project.management.commands.serve import start_server
 from tests.long import sinks
 from tests.long.memory import Watch
+from tests.story.celery import CeleryStage
 from tests.story.project import LINUX, ROOT, Project
 
 CONDITIONS = ROOT / "tests" / "long" / "conditions"
@@ -26,6 +27,9 @@ WORKERS = 2
 PAUSE = "0.2"
 #: How soon every process is up, and how soon all that was submitted is finished; seconds.
 UP_WITHIN = 60.0
+#: What runs in place of the daemons if Celery drives them; a worker shows no sign of being up.
+CELERY = ("redis", "worker1", "worker2", "beat")
+CELERY_IS_UP_AFTER = 4.0
 #: Each app and what takes its answers.
 APPS = {
     "counted": "python:tests.long.sinks.count",
@@ -109,11 +113,13 @@ class Stand(Project):
             )
         self.sql(sinks.TABLE)
 
-    def run(self):
+    def run(self, *, by_celery=False):
         """Start every process; returns when all are up."""
-        self.start_role("server")
-        for daemon in DAEMONS:
-            self.start_role(daemon.name)
+        roles = CELERY if by_celery else [daemon.name for daemon in DAEMONS]
+        if by_celery:
+            self.celery = Celery(self)
+        for role in ("server", *roles):
+            self.start_role(role)
         self.await_up()
 
     def await_up(self):
@@ -128,6 +134,8 @@ class Stand(Project):
             if role == "server":
                 options = {"address": "127.0.0.1", "port": self.port, "workers": WORKERS}
                 start_server(self.children, options, self.environment, output)
+            elif role in CELERY:
+                self.celery.restart(role)
             else:
                 words = [sys.executable, ROOT / "manage.py", role, "--pause", PAUSE]
                 self.children.start(role, words, environment=self.environment, output=output)
@@ -149,6 +157,8 @@ class Stand(Project):
             return False
         if role == "server":
             return len(self.web_workers()) >= WORKERS
+        if role in CELERY:
+            return time.time() - self.started_at[role] > CELERY_IS_UP_AFTER
         with suppress(OSError):
             alive = self.folder / "var" / "run" / f"{role}.alive"
             return alive.stat().st_mtime >= self.started_at[role]
@@ -222,6 +232,16 @@ class Stand(Project):
     def events(self):
         """Every line of the log that is an event, as text."""
         return (self.folder / "serve.log").read_text(errors="replace").splitlines()
+
+
+class Celery(CeleryStage):
+    """Celery's processes, by the clock of the stand."""
+
+    def _start(self, name, *words):
+        with (self.project.folder / "serve.log").open("ab") as output:
+            command = [sys.executable, "-m", "celery", "-A", "project", *words]
+            environment = self.project.environment
+            self.project.children.start(name, command, environment=environment, output=output)
 
 
 def children_of(pid):

@@ -17,12 +17,13 @@ import pytest
 
 from daemons.registry import DAEMONS
 from project.children import wait_until
-from tests.long.stand import Stand, children_of, gone
+from tests.long.stand import CELERY, Stand, children_of, gone
 from tests.long.truth import check_the_end
 from tests.long.volunteers import Swarm
 
 #: How often each kind is chosen, of all kinds.
 CHANCES = {"daemon": 10, "web worker": 4, "web parent": 2, "backend": 2, "postmaster": 2}
+CELERY_CHANCES = {"celery": 8, "pool process": 6, "web worker": 2, "backend": 2, "postmaster": 1}
 #: Seconds from one kill to the next.
 EVERY = (0.2, 1.2)
 #: All is finished so soon after the last kill; seconds.
@@ -52,15 +53,27 @@ def test_a_dozen_kills_lose_nothing(tmp_path, proof):
     )
 
 
-def storm(folder, proof, *, kills, rate, workunits):
+@pytest.mark.long
+def test_sixty_kills_lose_nothing_with_celery(tmp_path, proof):
+    storm(
+        tmp_path,
+        proof,
+        kills=proof.how_many("kills", 60),
+        rate=60.0,
+        workunits={"counted": 60, "copied": 60},
+        chances=CELERY_CHANCES,
+    )
+
+
+def storm(folder, proof, *, kills, rate, workunits, chances=CHANCES):
     """Kill until enough is killed, while volunteers work through all that is submitted."""
     seed = proof.seed()
     stand = Stand(folder / "project", rate=rate)
     try:
         stand.set_up()
         stand.submit_all(workunits)
-        stand.run()
-        reaper = Reaper(stand, random.Random(seed))
+        stand.run(by_celery=chances is CELERY_CHANCES)
+        reaper = Reaper(stand, random.Random(seed), chances)
         with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=seed) as swarm:
             began = time.monotonic()
             reaper.reap(kills, swarm, 2 * sum(workunits.values()))
@@ -110,8 +123,8 @@ def listed(counts):
 class Reaper:
     """Chooses victims and kills them; counts by kind."""
 
-    def __init__(self, stand, rng):
-        self.stand, self.rng = stand, rng
+    def __init__(self, stand, rng, chances):
+        self.stand, self.rng, self.chances = stand, rng, chances
         self.killed = Counter()
 
     def reap(self, kills, swarm, results):
@@ -128,7 +141,7 @@ class Reaper:
 
     def kill_one(self):
         """Kill one process that is up; returns what it was, None if none of the kind was up."""
-        kind = self.rng.choices(list(CHANCES), weights=list(CHANCES.values()))[0]
+        kind = self.rng.choices(list(self.chances), weights=list(self.chances.values()))[0]
         return getattr(self, kind.replace(" ", "_"))()
 
     def daemon(self):
@@ -137,6 +150,19 @@ class Reaper:
             return None
         self.stand.children.kill(name)
         return name
+
+    def celery(self):
+        name = self.rng.choice(CELERY)
+        if not self.stand.is_up(name):
+            return None
+        self.stand.children.kill(name)
+        return name
+
+    def pool_process(self):
+        """One of the processes in which a worker of Celery makes its passes."""
+        name = self.rng.choice(["worker1", "worker2"])
+        pool = children_of(self.stand.children.started[name].pid) if self.stand.is_up(name) else []
+        return self._strike(self.rng.choice(pool), "pool process of Celery") if pool else None
 
     def web_worker(self):
         workers = self.stand.web_workers() if self.stand.is_up("server") else []
