@@ -39,8 +39,8 @@ def quiet_logs():
     logging.disable(logging.NOTSET)
 
 
-def test_forty_walks_keep_every_promise(ground, proof):
-    make_walks(ground, proof, proof.how_many("walks", 40))
+def test_thirty_walks_keep_every_promise(ground, proof):
+    make_walks(ground, proof, proof.how_many("walks", 30))
 
 
 @pytest.mark.long
