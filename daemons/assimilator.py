@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from django.db import OperationalError, transaction
+from django.db import DatabaseError, OperationalError, transaction
 
 from daemons import poison
 from daemons.poison import Stage
@@ -65,6 +65,8 @@ _FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TROUBLES_OF_THE_MACHINE = frozenset(
     {errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
+#: Ids and tokens of what this process claimed in passes that the database broke off.
+_unsettled: list[tuple[int, int]] = []
 _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
 
 
@@ -104,6 +106,7 @@ class _Failure:
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Hand over what is ready; never while a transaction is open, unless the science asks so."""
+    _give_back_unsettled()
     claimed = sql.fetch(
         "claim_unassimilated",
         {
@@ -119,13 +122,15 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     if not claimed:
         return Tally()
     batch = _Batch(now)
-    # What failed before may fail again, and slowly: it comes last, when the others are settled.
-    for group in (
-        [row for row in claimed if not row["has_failed"]],
-        [row for row in claimed if row["has_failed"]],
-    ):
-        _hand_over(group, batch)
-        _settle_batch(batch)
+    try:
+        # What failed before may fail again, and slowly: it comes last, when others are settled.
+        for has_failed in (False, True):
+            _hand_over([row for row in claimed if row["has_failed"] is has_failed], batch)
+            _settle_batch(batch)
+    except DatabaseError:
+        # Nobody else takes them before their lease ends: the next pass gives back what is left.
+        _unsettled.extend((row["id"], row["lease_token"]) for row in claimed)
+        raise
     if waiting := batch.counts["waiting for room on disk"]:
         extra = {"workunits": waiting, "reason": batch.full_disk}
         log.error("disk is full", extra=extra)
@@ -134,6 +139,15 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         counts=dict(batch.counts),
         more=len(claimed) >= limit or bool(batch.counts["left for the next pass"]),
     )
+
+
+def _give_back_unsettled() -> None:
+    """Give back at once what a pass had claimed while the database went away."""
+    if _unsettled:
+        ids, tokens = zip(*_unsettled, strict=True)
+        params = {"ids": list(ids), "tokens": list(tokens), "again_ats": [None] * len(ids)}
+        sql.execute("put_off_assimilation", params, PACKAGE)
+        _unsettled.clear()
 
 
 def _hand_over(rows: list[dict[str, Any]], batch: _Batch) -> None:

@@ -5,4 +5,4 @@ SET
     lease_until = NULL
 FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[], %(again_ats)s::timestamptz[])
     AS u (id, token, again_at)
-WHERE w.id = u.id AND w.lease_token = u.token
+WHERE w.id = u.id AND w.lease_token = u.token AND w.lease_until IS NOT NULL

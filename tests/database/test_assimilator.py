@@ -437,3 +437,19 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
         failed(bad)
     assert statements_of(lambda: a_pass(assimilator)) == 4
     assert Workunit.objects.filter(assimilate_state=2).count() == count
+
+
+def test_what_a_pass_had_claimed_when_the_database_went_away_is_taken_by_the_next(monkeypatch):
+    workunit = finished(rows.an_app(assimilator="remember"))
+    with monkeypatch.context() as patch:
+        patch.setattr(assimilator, "_settle", refuse)
+        with pytest.raises(OperationalError):
+            a_pass(assimilator)
+    assert a_pass(assimilator).sentence() == "1 workunit: 1 assimilated"
+    workunit.refresh_from_db()
+    assert workunit.assimilate_state == 2
+    assert assimilator._unsettled == []
+
+
+def refuse(*_, **__):
+    raise OperationalError("the database is away")
