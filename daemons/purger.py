@@ -7,31 +7,17 @@ between archives a workunit twice, never not at all.
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import date, datetime, timedelta
-from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
+from daemons import stories
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.lifecycle import (
-    Actor,
-    AssimilateState,
-    Axis,
-    Because,
-    ErrorMask,
-    FileDeleteState,
-    Outcome,
-    ReleaseState,
-    ServerState,
-    ValidateState,
-    state_label,
-)
 
 log = logging.getLogger(__name__)
 
@@ -42,17 +28,6 @@ DROPPED_AT_ONCE = 500
 #: How many days of the ledger are made before they begin.
 DAYS_AHEAD = 14
 _PREFIX = "ledger_entry_"
-_WORDS = {
-    column: {state.value: state.name for state in states}
-    for column, states in (
-        ("server_state", ServerState),
-        ("outcome", Outcome),
-        ("validate_state", ValidateState),
-        ("file_delete_state", FileDeleteState),
-        ("assimilate_state", AssimilateState),
-        ("release_state", ReleaseState),
-    )
-}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
@@ -85,7 +60,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
     tokens = {row["id"]: row["lease_token"] for row in claimed}
-    storage.append_archive(now.date(), _lines(sorted(tokens), now=now))
+    storage.append_archive(now.date(), stories.lines(sorted(tokens), now=now))
     ids = list(tokens)
     return sum(
         _drop({id_: tokens[id_] for id_ in ids[start : start + DROPPED_AT_ONCE]})
@@ -103,73 +78,6 @@ def _drop(tokens: dict[int, int]) -> int:
             PACKAGE,
         )
         return sql.execute("drop_workunits", {"ids": [row["id"] for row in locked]}, PACKAGE)
-
-
-def _oldest_of(ids: list[int]) -> datetime:
-    """Nothing happened to these workunits before: older days of the ledger need not be read."""
-    (row,) = sql.fetch("read_oldest_birth", {"ids": ids}, PACKAGE)
-    oldest: datetime = row["oldest"]
-    return oldest
-
-
-def _lines(ids: list[int], *, now: datetime) -> list[bytes]:
-    """One line of JSON for each workunit: its whole story."""
-    params = {"ids": ids, "oldest": _oldest_of(ids), "now": now}
-    facts: dict[int, dict[str, Any]] = {id_: {} for id_ in ids}
-    for row in sql.fetch("read_archivable", params, PACKAGE):
-        facts[row["workunit_id"]][row["kind"]] = row["facts"]
-    result_ids = [result["id"] for of in facts.values() for result in of.get("results", ())]
-    details: dict[int, dict[str, Any]] = {int(id_): {} for id_ in result_ids}
-    for row in sql.fetch("read_archivable_results", {"result_ids": result_ids}, PACKAGE):
-        details[row["result_id"]][row["kind"]] = row["facts"]
-    return [_line(of, details, now=now) for of in facts.values() if "workunit" in of]
-
-
-def _line(facts: dict[str, Any], details: dict[int, dict[str, Any]], *, now: datetime) -> bytes:
-    workunit = _in_words(facts["workunit"])
-    workunit["errors"] = [bit.name for bit in ErrorMask(workunit["error_mask"])]
-    results: list[dict[str, Any]] = []
-    credit: list[dict[str, Any]] = []
-    for result in facts.get("results", ()):
-        of = details[result["id"]]
-        of.setdefault("outputs", [])
-        credit += of.pop("credit", [])
-        results.append({**_in_words(result), **of})
-    entry: dict[str, Any] = {
-        "archived_at": now.isoformat(),
-        "workunit": workunit,
-        "input_files": workunit.pop("past_inputs", []),
-        "results": results,
-        "credit": credit,
-        "timeline": [_step(*step) for step in facts.get("timeline", ())],
-    }
-    entry |= {kind: facts[kind] for kind in ("refusals", "failures") if kind in facts}
-    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _in_words(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        column: _WORDS[column][value] if column in _WORDS else value
-        for column, value in row.items()
-    }
-
-
-def _step(
-    at: str, result_id: int | None, axis: int, source: int, target: int, because: int, by: int
-) -> dict[str, Any]:
-    subject = {} if result_id is None else {"result_id": result_id}
-    return {"at": at, **subject, **_move(axis, source, target, because, by)}
-
-
-@cache
-def _move(axis: int, source: int, target: int, because: int, by: int) -> dict[str, str]:
-    return {
-        "axis": Axis(axis).label,
-        "from": state_label(Axis(axis), source),
-        "to": state_label(Axis(axis), target),
-        "because": Because(because).label,
-        "by": Actor(by).label,
-    }
 
 
 def tend_ledger(*, now: datetime) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from typing import Any, LiteralString, TypeVar
 
 from django.conf import settings
 from django.db import connection
+from psycopg.pq import Format
 from psycopg.types.json import Jsonb
 
 Params = Mapping[str, Any]
@@ -56,6 +57,17 @@ def fetch_rows(name: str, params: Params, package: str = "scheduler.sql") -> lis
     with _run(name, params, package) as cursor:
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
+
+
+def fetch_binary(
+    name: str, params: Params, package: str = "scheduler.sql"
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Run a statement and return its columns' names and its rows, which travel in binary.
+
+    For wide rows by the thousand: neither side writes or reads digits. jsonb comes decoded.
+    """
+    with _run(name, params, package, binary=True) as cursor:
+        return [column.name for column in cursor.description], cursor.fetchall()
 
 
 _Shape = tuple[tuple[str, ...], tuple[str, ...]]
@@ -107,13 +119,15 @@ def json_array(values: Sequence[Any]) -> list[Jsonb]:
 
 
 @contextmanager
-def _run(name: str, params: Params, package: str) -> Iterator[Any]:
+def _run(name: str, params: Params, package: str, *, binary: bool = False) -> Iterator[Any]:
     statement = _bare(load(name, package))
     written = {key: _written(value) for key, value in params.items()}
     # Every statement that makes a move may name %(ledger)s: the operator's switch.
     if "%(ledger)s" in statement:
         written["ledger"] = settings.PROJECT.ledger
     with connection.cursor() as cursor:
+        if binary:
+            cursor.cursor.format = Format.BINARY
         cursor.execute(statement, written)
         yield cursor
 

@@ -16,6 +16,8 @@ from scheduler.storage.disk import create, write_all
 from scheduler.storage.syncing import sync_folder
 
 _CHUNK: Final = 1 << 20
+#: A third of the time of zlib's usual level, for a third more bytes.
+_LEVEL: Final = 3
 _TRAILER: Final = 8
 _ARCHIVE: Final = ".jsonl.gz"
 
@@ -33,7 +35,7 @@ def append_archive(day: date, lines: Iterable[bytes]) -> Path:
     data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
     if not data:
         return path
-    packer = zlib.compressobj(wbits=31)
+    packer = zlib.compressobj(_LEVEL, wbits=31)
     member = packer.compress(data) + packer.flush()
     descriptor = create(os.fspath(path), os.O_RDWR | os.O_CREAT)
     with open(descriptor, "rb", buffering=0) as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -73,6 +73,25 @@ def test_a_finished_workunit_is_archived_and_its_rows_are_dropped(settings):
     for table in (Workunit, Result, ResultFile):
         assert not table.objects.exists()
     assert CreditEntry.objects.count() == 1
+
+
+def test_every_column_that_says_something_goes_with_it(settings):
+    workunit = purgeable(delay_bound=timedelta(days=1, seconds=30.5))
+    result = workunit.results.first()
+    columns = {
+        name: {
+            field.column for field in row._meta.fields if getattr(row, field.attname) is not None
+        }
+        for name, row in (("workunit", workunit), ("result", result))
+    }
+    columns["workunit"] -= {"past_inputs"}
+    a_pass(purger)
+    (line,) = archived(settings)
+    assert columns["workunit"] <= line["workunit"].keys()
+    assert columns["result"] <= line["results"][0].keys()
+    assert line["workunit"]["delay_bound"] == "24:00:30.5"
+    assert datetime.fromisoformat(line["workunit"]["created_at"]) == workunit.created_at
+    assert None not in line["workunit"].values()
 
 
 def test_the_timeline_goes_with_it_in_words(settings):
@@ -211,7 +230,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):
         purgeable(app, host)
-    assert statements_of(lambda: a_pass(purger)) == 10
+    assert statements_of(lambda: a_pass(purger)) == 13
     assert not Workunit.objects.exists()
 
 
