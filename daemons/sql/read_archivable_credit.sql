@@ -1,6 +1,5 @@
 -- What was paid for results, and taken back.
-SELECT
-    c.* -- noqa: AM04
+SELECT c.* -- noqa: AM04
 FROM credit_entry AS c
 WHERE c.result_id = any(%(result_ids)s::bigint[])
 ORDER BY c.granted_at, c.id
