@@ -53,6 +53,7 @@ def test_postgresql_away_for_30_seconds(tmp_path, proof, how):
             back_at = time.monotonic()
             patient.hang_up()
             report_all(patient)
+            patient.hang_up()
             calm(stand, swarm)
             recovered = time.monotonic() - back_at
         said = events(stand.events()[said_before:])
