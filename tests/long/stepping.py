@@ -8,6 +8,7 @@ is passed over until it has it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import multiprocessing
 import signal
@@ -23,6 +24,8 @@ SOON = 0.004
 PATIENCE = 60.0
 #: How soon PostgreSQL looks for a deadlock, where the product must not have any.
 DEADLOCK_TIMEOUT = "100ms"
+#: Linux' number of the option by which a child is told of its parent's end.
+_DIE_WITH_PARENT = 1
 
 
 class Stuck(AssertionError):
@@ -126,6 +129,8 @@ def is_blocked(worker):
 
 def _live(pipe, play):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A test that is killed leaves nobody behind, waiting on a pipe that siblings hold open.
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     logging.disable(logging.CRITICAL)
     connection.connect()
     with connection.cursor() as cursor:
