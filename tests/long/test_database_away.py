@@ -51,9 +51,7 @@ def test_postgresql_away_for_30_seconds(tmp_path, proof, how):
             swarm.quota = results / 2
             told = away(stand, patient, how)
             back_at = time.monotonic()
-            patient.hang_up()
             report_all(patient)
-            patient.hang_up()
             calm(stand, swarm)
             recovered = time.monotonic() - back_at
         said = events(stand.events()[said_before:])
@@ -126,6 +124,8 @@ def freeze(stand):
 def report_all(volunteer):
     """Report what was uploaded, as often as it takes."""
 
+    volunteer.hang_up()
+
     def is_reported():
         try:
             for held in volunteer.work.values():
@@ -137,6 +137,7 @@ def report_all(volunteer):
         return not volunteer.work
 
     assert wait_until(is_reported, within=90, look_again=0.5), volunteer.said
+    volunteer.hang_up()
 
 
 def events(lines):
