@@ -51,6 +51,7 @@ class Search:
     versions: Mapping[int, Sequence[VersionFacts]]
     lanes: tuple[Lane, ...]
     near: frozenset[int] = frozenset()
+    spare: int = selection.SPARE
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
     found: dict[LaneKey | None, Mapping[int, Candidate]] = field(default_factory=dict)
     open_lanes: dict[LaneKey, Cursor] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Search:
         for wish in self.wishes:
             found = self.feasible.get(wish.device, ())
             most = self.needed(wish)
-            if wish.anything and (not most or len(found) < most + selection.SPARE):
+            if wish.anything and (not most or len(found) < most + self.spare):
                 return False
         return True
 
@@ -162,6 +163,7 @@ def find_beyond(
 
 def _look(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -> None:
     for search in searches:
+        search.spare = selection.SPARE if len(searches) == 1 else selection.SPARE_TOGETHER
         search.found, search.feasible, search.seen = {}, {}, {}
         search.work.come_again = False
     looking = [search for search in searches if search.lanes]

@@ -27,8 +27,10 @@ __all__ = ["LASTING", "SENSOR", "Choice", "Refusal", "Rules", "choose", "needed"
 #: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
 #: Once a wish is met, so many more are judged at most, and so many times those that meet it: that
-#: many hosts may be taking the same ones at the same moment, unless they are served together.
+#: many hosts may be taking the same ones at the same moment.
 MOST_TO_SPARE, RIVALS = 2 * SPARE, 8
+#: Hosts that are served together are no rivals, and what is to spare is so for all of them.
+SPARE_TOGETHER = 4
 
 
 @dataclass(slots=True)
@@ -154,7 +156,7 @@ def _serve(
     device, ncpus = wish.device, judge.host.ncpus
     queued, to_spare = wish.queued_seconds, 0
     seconds, instances = wish.seconds, wish.instances
-    most, rivals = (SPARE, 1) if judge.rules.together else (MOST_TO_SPARE, RIVALS)
+    most, rivals = (SPARE_TOGETHER, 0) if judge.rules.together else (MOST_TO_SPARE, RIVALS)
     for candidate in candidates:
         if candidate.workunit_id in taken:
             continue
