@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import fields
 from json import loads
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
@@ -81,10 +81,13 @@ def _lock(*, limit: int, shard: Shard) -> list[Asking]:
         queue.mark = rows[-1][0]
     # What many have in common comes as text, and is decoded once.
     decoded = {text: loads(text) for text in {row[place] for row in rows for place in _JSON}}
-    return [
-        Asking(*[decoded[value] if i in _JSON else value for i, value in enumerate(row)])
-        for row in rows
-    ]
+    return [Asking(*_with(decoded, row)) for row in rows]
+
+
+def _with(decoded: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
+    one, two = _JSON
+    between = row[one + 1 : two]
+    return (*row[:one], decoded[row[one]], *between, decoded[row[two]], *row[two + 1 :])
 
 
 def _waiting_apps() -> list[Waiting]:

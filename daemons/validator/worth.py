@@ -31,7 +31,9 @@ def appraise(judged: Sequence[Judged]) -> list[Judged]:
     known = _read_known([one for one in new if one.workunit.credit_rule == ADAPTIVE])
     pays = {one.workunit.id: _pay(one, known) for one in new}
     return [
-        replace(one, pay=pays[one.workunit.id]) if one.workunit.id in pays else one
+        one
+        if pays.get(one.workunit.id, one.pay) == one.pay
+        else replace(one, pay=pays[one.workunit.id])
         for one in judged
     ]
 

@@ -27,7 +27,7 @@ from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, Wor
 from scheduler.models import Account, App, Batch
 from scheduler.operations import files, shares
 from scheduler.policy import aiming, submission
-from scheduler.sql import fetch, fetch_one
+from scheduler.sql import array, fetch, fetch_one, fetch_rows
 
 __all__ = [
     "BadWorkunits",
@@ -345,14 +345,7 @@ def _insert(
     ids: tuple[int, ...] = tuple(drawn["ids"] or ())
     params = {
         "kinds": json.dumps(_kinds(workunits, names, ids, fair)),
-        "inputs": json.dumps(
-            [
-                {"w": ids[index], "p": position, "f": file_id, "o": file.open_name}
-                | ({"c": True} if file.copy_file else {})
-                | ({"s": True} if file.sticky else {})
-                for index, position, file_id, file in inputs
-            ]
-        ),
+        "inputs": json.dumps(_references(inputs, ids)),
         "app_id": target.id,
         "batch_id": batch_id,
         "now": now,
@@ -362,12 +355,26 @@ def _insert(
         "submitted": Because.SUBMITTED.value,
         "submitter": Actor.SUBMITTER.value,
     }
-    born = {row["id"] for row in fetch("insert_workunits", params)}
+    born = {id_ for (id_,) in fetch_rows("insert_workunits", params)}
     if len(born) < len(ids):
         taken = [name for id_, name in zip(ids, names, strict=True) if id_ not in born]
         raise DuplicateNames(taken, where="already taken")
     wakeups.after_commit("transitioner")
     return ids
+
+
+def _references(
+    inputs: Sequence[tuple[int, int, int, NewFile]], ids: Sequence[int]
+) -> list[dict[str, Any]]:
+    """The input files, each with all the workunits that name it alike, as the statement reads."""
+    sharing: dict[tuple[int, int, str, bool, bool], list[int]] = {}
+    for index, position, file_id, file in inputs:
+        key = (position, file_id, file.open_name, file.copy_file, file.sticky)
+        sharing.setdefault(key, []).append(ids[index])
+    return [
+        dict(zip("pfocs", key, strict=True)) | {"w": array(workunit_ids)}
+        for key, workunit_ids in sharing.items()
+    ]
 
 
 def _kinds(

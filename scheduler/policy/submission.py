@@ -80,12 +80,21 @@ def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tupl
     """Everything that is wrong, by the workunit's index; empty if nothing is."""
     common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
     found: dict[int, tuple[Fault, ...]] = {}
+    # Files are often the same objects for all; nothing is wrong with those of the same kind.
+    fine: set[tuple[object, ...]] = set()
     for index, workunit in enumerate(workunits):
         key = _shape(workunit)
         if (shared := common.get(key)) is None:
             shared = common[key] = _shape_faults(workunit, now)
-        if own := (*_name(workunit), *shared, *_words(workunit), *_inputs(workunit)):
+        says_more = workunit.name is not None or workunit.meta or "\0" in workunit.command_line
+        words = (*_name(workunit), *shared, *_words(workunit)) if says_more else shared
+        files = (key, *map(id, workunit.input_files))
+        if files in fine and not words:
+            continue
+        if own := (*words, *_inputs(workunit)):
             found[index] = own
+        else:
+            fine.add(files)
     return found
 
 

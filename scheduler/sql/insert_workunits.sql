@@ -87,15 +87,17 @@ births AS (
 inputs AS (
     INSERT INTO workunit_file (workunit_id, position, file_id, open_name, copy_file, sticky)
     SELECT
-        input.w,
+        sharing.workunit_id,
         input.p,
         input.f,
         input.o,
-        coalesce(input.c, FALSE),
-        coalesce(input.s, FALSE)
+        input.c,
+        input.s
+    -- Each reference once, with all the workunits that share it, written as an array.
     FROM jsonb_to_recordset(%(inputs)s::jsonb) AS input (
-        w bigint, p smallint, f bigint, o text, c boolean, s boolean
+        p smallint, f bigint, o text, c boolean, s boolean, w text
     )
+    CROSS JOIN LATERAL unnest(input.w::bigint[]) AS sharing (workunit_id)
 )
 
 SELECT id FROM born
