@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -36,8 +37,13 @@ HOUR = 3600.0
 BUSY = "The project has more requests than it can answer; your client will try again."
 #: So many RPCs share one transaction at most.
 MOST_TOGETHER = 32
-#: How much of a body of unknown length is read at once; bytes.
+#: How much of a body is read at once; bytes.
 _CHUNK = 1 << 18
+#: Of requests longer than this, in bytes, one at a time is read and answered; the next waits so
+#: many seconds for its turn.
+_LONG = 1 << 20
+_PATIENCE = 10.0
+_one_long = threading.Lock()
 
 
 def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -77,28 +83,50 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
     return replies.encode_reply(_answer(length, read, ip_addr))
 
 
-def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytes | None:
-    """Read a request's body; None if it is longer than `most` bytes, and then not all is read."""
-    if length:
-        size = int(length) if length.isdigit() else 0
-        return read(size) if size <= most else None
+class _TooLong(Exception):
+    """The request is longer than the project reads; not all of it was."""
+
+
+def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytearray:
+    """Read a request's body, piece by piece; raises `_TooLong` if it has more than `most` bytes."""
+    left = int(length) if length.isdigit() else 0 if length else most + 1
+    if length and left > most:
+        raise _TooLong
     body = bytearray()
-    while len(body) <= most and (chunk := read(_CHUNK)):
+    while left > 0 and (chunk := read(min(left, _CHUNK))):
         body += chunk
-    return bytes(body) if len(body) <= most else None
+        left -= len(chunk)
+    if len(body) > most:
+        raise _TooLong
+    return body
 
 
 def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
+    """Answer at once, or a long request when no other is in memory: it takes some times as much."""
+    if length.isdigit() and int(length) <= _LONG:
+        return _answer_now(length, read, ip_addr)
+    if not _one_long.acquire(timeout=_PATIENCE):
+        return conversation.refuse(
+            settings.PROJECT, BUSY, delay=_spread(settings.PROJECT.busy_delay), down=True
+        )
+    try:
+        return _answer_now(length, read, ip_addr)
+    finally:
+        _one_long.release()
+
+
+def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
     config = settings.PROJECT
-    body = _body(length, read, most=config.max_request_bytes)
-    if body is None:
+    try:
+        # The content type lies (trap 2): the raw bytes are read, never a form. Nobody keeps them.
+        message = requests.decode_request(
+            _body(length, read, most=config.max_request_bytes),
+            most_results=config.max_results_accepted,
+        )
+    except _TooLong:
         log.warning("request_too_long", extra={"bytes": length or "chunked"})
         text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
         return conversation.refuse(config, text, delay=HOUR)
-    try:
-        # The content type lies (trap 2): the raw bytes are read, never a form.
-        message = requests.decode_request(body, most_results=config.max_results_accepted)
-        del body  # a long one need not wait for its turn with us
     except BadXml as error:
         return conversation.refuse(config, f"Your request cannot be read: {error}", delay=HOUR)
     if shut := maintenance.stops_scheduler():

@@ -24,7 +24,9 @@ _RAW: Final = frozenset(
 )
 
 
-def decode_request(body: bytes, *, most_results: int | None = None) -> messages.SchedulerRequest:
+def decode_request(
+    body: bytes | bytearray, *, most_results: int | None = None
+) -> messages.SchedulerRequest:
     """Return what a client says in the body of a scheduler RPC.
 
     Of more than `most_results` reports the others are only counted.  Raises BadXml, with a sentence

@@ -262,7 +262,8 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
     """Return the kind of a raw text, on lines of its own, that ends at the literal end tag."""
 
     def read(node: Node) -> str:
-        return xml.cut(_text_of(node).strip(), limit)
+        # Cut before it is stripped: some of these are megabytes.
+        return xml.cut(_text_of(node)[: 2 * limit].strip(), limit)
 
     def write(element: str, value: str, indent: str) -> str:
         if f"</{element}>" in value or xml.cut(value, limit) != value:

@@ -21,7 +21,7 @@ _CDATA_ENDS: Final = re.compile(rb"\]\]>\s*</stderr_out>")
 _STDERR_ENDS: Final = re.compile(rb"</stderr_out>")
 
 
-def take_out(body: bytes, most: int) -> tuple[bytes, int]:
+def take_out(body: bytes | bytearray, most: int) -> tuple[bytes | bytearray, int]:
     """The request with its first `most` reports, and how many others followed them.
 
     What is not as clients write it stays where it is.
@@ -45,7 +45,7 @@ def take_out(body: bytes, most: int) -> tuple[bytes, int]:
     return body[:first] + body[at:], further
 
 
-def _end_of_report(body: bytes, at: int) -> int:
+def _end_of_report(body: bytes | bytearray, at: int) -> int:
     """Where the report that begins `at` ends; 0 if it does not."""
     end = body.find(_END, at)
     if end < 0:

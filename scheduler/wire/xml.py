@@ -71,7 +71,7 @@ _CDATA_BEGINS: Final = re.compile(
 _STDERR_ENDS: Final = re.compile(r"\]\]>\s*</stderr_out>")
 
 
-def read_tree(body: bytes, root: str, *, raw: AbstractSet[str]) -> Iterator[Node]:
+def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> Iterator[Node]:
     """Read the children of the first `<root>` in `body`; what surrounds it is ignored.
 
     Elements named in `raw` are taken as text up to their literal end tag. `<stderr_out>` among
@@ -244,9 +244,11 @@ def _character(code: int) -> str:
 
 def cut(text: str, limit: int) -> str:
     """Return as much of `text` as fits in `limit` bytes of UTF-8."""
-    if len(text) * 4 <= limit or len(text.encode("utf-8", "replace")) <= limit:
+    if len(text) * 4 <= limit:
         return text
-    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+    if len(text) <= limit and len(text.encode("utf-8", "replace")) <= limit:
+        return text
+    return text[:limit].encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
 _STRTOD: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

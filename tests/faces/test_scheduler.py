@@ -16,6 +16,7 @@ from django.utils import timezone
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
 from scheduler.operations import search
+from scheduler.rpc import front
 from scheduler.wire import messages, replies, requests
 from tests.scripted_client import ScriptedClient, a_client, put_upload, weak_key_of
 from tests.work import an_app, workunits
@@ -461,3 +462,13 @@ def test_a_client_too_old_is_told_what_it_needs(settings: Any) -> None:
     assert texts(reply) == [
         "This project needs BOINC 8.0 or later. Please update your BOINC client."
     ]
+
+
+def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_PATIENCE", 0.0)
+    monkeypatch.setattr(front, "_LONG", 10)
+    with front._one_long:
+        reply = replies.decode_reply(front.reply("11", lambda _size: b"", "127.0.0.1"))
+    assert reply.messages[0].text == front.BUSY
+    reply = replies.decode_reply(front.reply("11", lambda _size: b"", "127.0.0.1"))
+    assert "cannot be read" in reply.messages[0].text

@@ -32,6 +32,9 @@ THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
 READY_WITHIN = 60.0
+#: Memory of large requests and batches goes back to the system when it is free, and threads share
+#: heaps (glibc's variables; other C libraries pass over them).
+HEAP = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "2"}
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound to by itself
 
 BANNER = """\
@@ -146,7 +149,7 @@ def start_server(
     children.start(
         "server",
         [sys.executable, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
-        environment={"DATABASE_POOL": str(CONNECTIONS_PER_WORKER), **environment},
+        environment={"DATABASE_POOL": str(CONNECTIONS_PER_WORKER), **HEAP, **environment},
         output=output,
     )
 
@@ -160,7 +163,7 @@ def start_daemons(
     """Start all daemons; what they say goes to `output`, or where ours goes."""
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
-    children.start("daemons", daemons, environment=environment, output=output)
+    children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
 
 
 def wait(children: Children, stop: threading.Event) -> tuple[str, int] | None:

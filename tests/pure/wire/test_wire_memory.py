@@ -1,0 +1,40 @@
+"""What a large request takes in memory, and that what is kept of others changes no reply."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+from scheduler.wire import messages as m
+from scheduler.wire.replies import encode_reply
+from scheduler.wire.requests import decode_request
+
+LENGTH = 8_000_000
+
+
+def a_large_request():
+    log = b"1790000000.0 power_on\n" * (LENGTH // 22)
+    return bytearray(
+        b"<scheduler_request>\n<time_stats_log>\n%b</time_stats_log>\n</scheduler_request>\n" % log
+    )
+
+
+def test_a_large_request_is_never_in_memory_more_than_twice():
+    tracemalloc.start()
+    try:
+        body = [a_large_request()]
+        tracemalloc.reset_peak()
+        request = decode_request(body.pop())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(request.time_stats_log) == 1 << 20
+    assert peak < 2.75 * LENGTH
+
+
+def test_a_text_that_is_kept_is_that_of_an_equal_message():
+    files = [m.DownloadFile(name=f"in_{n}", urls=("http://p/d",), nbytes=n) for n in range(3)]
+    once = [encode_reply(m.SchedulerReply(files=(file,))) for file in files]
+    again = [encode_reply(m.SchedulerReply(files=(replace(file),))) for file in reversed(files)]
+    assert again == once[::-1]
+    assert len(set(once)) == 3
