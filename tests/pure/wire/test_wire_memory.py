@@ -1,4 +1,4 @@
-"""What a large request takes in memory, and that what is kept of others changes no reply."""
+"""What a large request takes in memory; kept texts change no reply."""
 
 from __future__ import annotations
 
