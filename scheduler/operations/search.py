@@ -17,6 +17,7 @@ from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Work
 from scheduler.facts.hosts import AppFacts, Assignment, Candidate, HostFacts, VersionFacts, Wish
 from scheduler.lifecycle import Target
+from scheduler.operations.chosen import Chosen
 from scheduler.operations.marks import HostMarks, LowWater
 from scheduler.policy import selection, trust
 from scheduler.policy.limits import Rooms
@@ -152,7 +153,7 @@ def find_beyond(
     searches: Sequence[Search], *, held: Collection[int], config: ProjectConfig, now: datetime
 ) -> None:
     """Judge once more what was read already, without the workunits that others hold."""
-    chosen = _Chosen()
+    chosen = Chosen()
     for search in searches:
         search.found = {
             lane: {i: one for i, one in found.items() if one.workunit_id not in held}
@@ -170,7 +171,7 @@ def _look(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
     # Before any is judged, nobody knows how long a result takes: a page too short is turned.
     guess = 2 * (len(looking) - 1 + sum(search.guess for search in looking))
     size = max(config.candidates_per_page, guess)
-    chosen = _Chosen()
+    chosen = Chosen()
     for turned in range(MOST_PAGES):
         if not looking:
             return
@@ -240,11 +241,12 @@ def _add(search: Search, lane: LaneKey | None, found: Mapping[int, Candidate]) -
 
 
 def _judge(
-    search: Search, chosen: _Chosen, *, together: bool, config: ProjectConfig, now: datetime
+    search: Search, chosen: Chosen, *, together: bool, config: ProjectConfig, now: datetime
 ) -> None:
     """Judge what a host found and nobody else chose: as much as one alone would, then all."""
+    apps = search.work.apps
     rules = selection.Rules(
-        apps=search.work.apps,
+        apps=apps,
         versions=search.versions,
         rooms=search.rooms,
         today=now.date(),
@@ -254,10 +256,10 @@ def _judge(
     )
     draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
     view = max(config.candidates_per_page, 4 * search.guess)
-    _judge_some(search, chosen.left_for(search, view), rules, draw)
+    _judge_some(search, chosen.left_for(search.host, search.found, apps, view), rules, draw)
     if not search.has_enough and any(len(found) > view for found in search.found.values()):
-        _judge_some(search, chosen.left_for(search, None), rules, draw)
-    chosen.note(search)
+        _judge_some(search, chosen.left_for(search.host, search.found, apps, None), rules, draw)
+    chosen.note(search.host, [one.candidate for one in search.chosen])
 
 
 def _judge_some(
@@ -273,55 +275,3 @@ def _judge_some(
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}
     work.lasting = [(c, str(reason), text) for c, reason, text in choice.lasting]
-
-
-class _Chosen:
-    """What hosts of the batch have chosen already: it is not offered to those after them."""
-
-    def __init__(self) -> None:
-        self._by_host: dict[int, list[Candidate]] = {}
-        self._results: set[int] = set()
-        self._workunits: dict[int, Counter[int]] = {}
-
-    def left_for(self, search: Search, most: int | None) -> list[Candidate]:
-        """Of each lane the first that a host found and nobody else chose."""
-        mine = {one.result_id for one in self._by_host.get(search.host.id, ())}
-        others = self._results - mine if mine else self._results
-        apart = self._kept_apart(search)
-        left: dict[int, Candidate] = {}
-        for found in search.found.values():
-            free = (
-                one
-                for i, one in found.items()
-                if i not in others and not (apart and self._bars(one, apart, search))
-            )
-            left |= {one.result_id: one for one in islice(free, most)}
-        return list(left.values()) if len(search.found) == 1 else sorted(left.values(), key=_place)
-
-    def _kept_apart(self, search: Search) -> set[int]:
-        """The workunits of which another host of the same account has chosen a result."""
-        host = search.host
-        chosen = self._workunits.get(host.account_id)
-        if not chosen:
-            return set()
-        mine = Counter(one.workunit_id for one in self._by_host.get(host.id, ()))
-        return set(chosen - mine)
-
-    def _bars(self, candidate: Candidate, apart: set[int], search: Search) -> bool:
-        app = search.work.apps[candidate.app_id]
-        return candidate.workunit_id in apart and app.one_result_per == "account"
-
-    def note(self, search: Search) -> None:
-        """Note what a host has chosen by now, instead of what it had chosen before."""
-        host = search.host
-        account = self._workunits.setdefault(host.account_id, Counter())
-        before = self._by_host.get(host.id, ())
-        self._results.difference_update([one.result_id for one in before])
-        account.subtract([one.workunit_id for one in before])
-        chosen = self._by_host[host.id] = [one.candidate for one in search.chosen]
-        self._results.update([one.result_id for one in chosen])
-        account.update([one.workunit_id for one in chosen])
-
-
-def _place(one: Candidate) -> tuple[int, int, int]:
-    return -one.priority, one.workunit_id, one.result_id
