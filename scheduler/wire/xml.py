@@ -49,6 +49,7 @@ nodes for an element with elements inside. A plain tuple: requests have hundreds
 _CLEAN: Final = bytes(
     ord("?") if byte < ord(" ") and byte not in b"\t\n\r" else byte for byte in range(256)
 )
+_LONG: Final = 1 << 20
 _UNCLEAN: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _NAME = r"[A-Za-z_][\w.:-]{0,63}"
 _TOKEN: Final = re.compile(
@@ -84,8 +85,10 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     if len(body) > MAX_BYTES:
         message = f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes."
         raise BadXml(message)
-    # A copy is made of what is unclean only: it would be as long as the body.
-    text = (body.translate(_CLEAN) if _UNCLEAN.search(body) else body).decode("utf-8", "replace")
+    # To look takes longer than to make a copy, but of a long body a copy takes much memory.
+    if len(body) <= _LONG or _UNCLEAN.search(body):
+        body = body.translate(_CLEAN)
+    text = body.decode("utf-8", "replace")
     start = text.find(f"<{root}>")
     if start < 0:
         message = f"There is no <{root}> in the request."
