@@ -86,6 +86,7 @@ class Conversation:
             today=NOON.date(),
             daily_quota=0,
             chance_key="bench",
+            together=True,
         )
         draw = trust.draw("bench", self.host.id, 1)
         ordered, _ = selection.order(self.page, host=self.host, rules=rules, draw=draw)
