@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import DatabaseError, OperationalError, transaction
 
 from daemons import poison
+from daemons.low_water import LowWater
 from daemons.poison import Stage
 from daemons.science import assimilators, dataset
 from daemons.science.interfaces import (
@@ -67,6 +68,8 @@ _TROUBLES_OF_THE_MACHINE = frozenset(
 )
 #: Ids and tokens of what this process claimed in passes that the database broke off.
 _unsettled: list[tuple[int, int]] = []
+#: Where this process goes on, by its share of the work.
+_queues: dict[Shard, LowWater[int]] = {}
 _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
 
 
@@ -107,18 +110,7 @@ class _Failure:
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Hand over what is ready; never while a transaction is open, unless the science asks so."""
     _give_back_unsettled()
-    claimed = sql.fetch(
-        "claim_unassimilated",
-        {
-            "now": now,
-            "lease": LEASE,
-            "limit": limit,
-            "sources": _SOURCES,
-            "shard_count": shard.count,
-            "shard_index": shard.index,
-        },
-        PACKAGE,
-    )
+    claimed = _claim(now=now, limit=limit, shard=shard)
     if not claimed:
         return Tally()
     batch = _Batch(now)
@@ -148,6 +140,24 @@ def _give_back_unsettled() -> None:
         params = {"ids": list(ids), "tokens": list(tokens), "again_ats": [None] * len(ids)}
         sql.execute("put_off_assimilation", params, PACKAGE)
         _unsettled.clear()
+
+
+def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
+    queue = _queues.setdefault(shard, LowWater(0))
+    params = {
+        "now": now,
+        "lease": LEASE,
+        "limit": limit,
+        "sources": _SOURCES,
+        "shard_count": shard.count,
+        "shard_index": shard.index,
+    }
+    rows = queue.read(
+        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE)
+    )
+    if rows:
+        queue.mark = rows[-1]["id"]
+    return rows
 
 
 def _hand_over(rows: list[dict[str, Any]], batch: _Batch) -> None:

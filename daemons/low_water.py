@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 Place = TypeVar("Place")
-Rows = list[tuple[Any, ...]]
+Rows = list[Any]
 
 #: After a look from the head, none for so many times as long as it took: a twentieth of the time.
 REST = 20

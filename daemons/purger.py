@@ -16,6 +16,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
 from daemons import stories
+from daemons.low_water import LowWater
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
 
@@ -28,23 +29,14 @@ DROPPED_AT_ONCE = 500
 #: How many days of the ledger are made before they begin.
 DAYS_AHEAD = 14
 _PREFIX = "ledger_entry_"
+#: Where this process goes on, by its share of the work.
+_queues: dict[Shard, LowWater[int]] = {}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Archive and drop what is finished; make and drop days of the ledger."""
     made, dropped = tend_ledger(now=now)
-    claimed = sql.fetch(
-        "claim_purgeable",
-        {
-            "now": now,
-            "finished_before": now - settings.PROJECT.purge_after,
-            "lease_until": now + LEASE,
-            "limit": limit,
-            "shard_count": shard.count,
-            "shard_index": shard.index,
-        },
-        PACKAGE,
-    )
+    claimed = _claim(now=now, limit=limit, shard=shard)
     purged = _purge(claimed, now=now) if claimed else 0
     return Tally(
         seen=len(claimed),
@@ -56,6 +48,24 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         },
         more=len(claimed) >= limit,
     )
+
+
+def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
+    queue = _queues.setdefault(shard, LowWater(0))
+    params = {
+        "now": now,
+        "finished_before": now - settings.PROJECT.purge_after,
+        "lease_until": now + LEASE,
+        "limit": limit,
+        "shard_count": shard.count,
+        "shard_index": shard.index,
+    }
+    rows = queue.read(
+        lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)
+    )
+    if rows:
+        queue.mark = max(row["id"] for row in rows)
+    return rows
 
 
 def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:

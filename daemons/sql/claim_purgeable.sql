@@ -9,6 +9,7 @@ WITH due AS (
         AND NOT w.need_validate
         AND w.finished_at <= %(finished_before)s::timestamptz
         AND (w.lease_until IS NULL OR w.lease_until <= %(now)s::timestamptz)
+        AND w.id > %(after_id)s::bigint
         AND w.id %% %(shard_count)s::bigint = %(shard_index)s::bigint
         AND NOT EXISTS (
             SELECT FROM result AS r

@@ -12,6 +12,7 @@ WITH due AS (
             SELECT FROM science_failure AS f
             WHERE f.stage = 2 AND f.subject_id = workunit.id AND f.parked_at IS NOT NULL
         )
+        AND id > %(after_id)s::bigint
         AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
     ORDER BY id
     LIMIT %(limit)s::bigint
