@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from time import monotonic
 
 import pytest
 
-from scheduler.rpc.batches import Batches, TooManyWait
+from scheduler.rpc.batches import GATHER, RECENT, Batches, TooManyWait
 
 
 class Answers:
@@ -86,3 +87,14 @@ def test_a_batch_that_fails_whole_is_told_to_each_and_the_lead_passes_on() -> No
     for call in (1, 2):
         with pytest.raises(KeyError):
             batches.answer(call, most_waiting=1)
+
+
+def test_a_leader_lets_others_join_only_just_after_several_came_together() -> None:
+    batches = Batches(lambda calls: list(calls), most=32)
+    batches.answer(1, most_waiting=1)
+    assert batches._busy_until == 0
+    batches._busy_until = monotonic() + RECENT
+    began = monotonic()
+    batches.answer(2, most_waiting=1)
+    assert monotonic() - began >= GATHER
+    assert batches._busy_until == 0
