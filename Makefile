@@ -38,7 +38,8 @@ ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
 	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client and not long"
-	@$(BIN)/pytest -m "story or stock_client" --ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "story or stock_client" \
+		--ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, side by side

@@ -57,7 +57,7 @@ def fill(folder, proof, *, times, workunits):
 def fill_once(stand, swarm, *, quota):
     """Have uploads and assimilation meet a full disk, then make room."""
     assimilator = stand.children.started["assimilator"]
-    put_off = events(stand).count("assimilation put off")
+    put_off = events(stand).count("disk is full")
     assimilator.send_signal(signal.SIGSTOP)
     try:
         swarm.quota = quota
@@ -70,7 +70,7 @@ def fill_once(stand, swarm, *, quota):
     swarm.quota += swarm.at_once
     stand.wait(lambda: uploads_refused(swarm) > refused + 2, within=60, what="uploads put off")
     stand.wait(
-        lambda: events(stand).count("assimilation put off") > put_off,
+        lambda: events(stand).count("disk is full") > put_off,
         within=60,
         what="copies put off",
     )

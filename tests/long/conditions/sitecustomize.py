@@ -52,13 +52,16 @@ class Finder(MetaPathFinder):
 
 
 def refuse_to_write(event, args):
-    """An audit hook: Python tells it of every file before it is opened."""
-    if event != "open" or not isinstance(args[0], str) or not args[2] & WRITING:
+    """An audit hook: Python tells it of every file and folder before it is made or opened."""
+    path = args[TARGET[event]] if event in TARGET else None
+    if not isinstance(path, str) or (event == "open" and not args[2] & WRITING):
         return
-    if args[0].startswith(FILLED) and os.path.exists(os.environ["FULL_DISK_FILE"]):  # noqa: PTH110
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), args[0])
+    if path.startswith(FILLED) and os.path.exists(os.environ["FULL_DISK_FILE"]):  # noqa: PTH110
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
+#: The events after which the disk holds more, and which of their arguments names what.
+TARGET = {"open": 0, "os.mkdir": 0, "os.link": 1}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 FILLED = tuple(f"{os.environ.get('VAR_DIR')}/{folder}/" for folder in ("upload", "results"))
 
