@@ -90,7 +90,7 @@ def test_a_batch_that_fails_whole_is_told_to_each_and_the_lead_passes_on() -> No
 
 
 def test_a_leader_lets_others_join_only_just_after_several_came_together() -> None:
-    batches = Batches(lambda calls: list(calls), most=32)
+    batches = Batches(list, most=32)
     batches.answer(1, most_waiting=1)
     assert batches._busy_until == 0
     batches._busy_until = monotonic() + RECENT
