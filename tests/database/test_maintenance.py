@@ -112,7 +112,7 @@ class Switching(StopSign):
 
     pauses = 0
 
-    def wait(self, _seconds):
+    def wait(self, _seconds, _bell=None):
         self.pauses += 1
         if self.pauses == 3:
             maintenance.end()
