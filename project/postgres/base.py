@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 from django.db import NotSupportedError
 from django.db.backends.postgresql import base, creation, features
+from django.db.backends.postgresql.psycopg_any import register_tzloader
 from psycopg import OperationalError
 
 from project.embedded_postgres import EmbeddedPostgres
@@ -63,10 +64,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         Django's is Python: it costs more than all else that a row of times costs.  Both give aware
         datetimes in UTC, for the connection's time zone is UTC.
         """
+        adapters = self.connection.adapters
         if name is not None or self.timezone_name != "UTC":
+            # Django asks the loader of the connection for its time zone, which ours does not say.
+            if adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is _TIMESTAMPTZ:
+                register_tzloader(self.timezone, self.connection)
             return super().create_cursor(name)
         # A connection of the pool may be new to us; its cursors take over what it knows.
-        adapters = self.connection.adapters
         if adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is not _TIMESTAMPTZ:
             adapters.register_loader(_OID, _TIMESTAMPTZ)
         return self.connection.cursor()
