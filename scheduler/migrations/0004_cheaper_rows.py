@@ -1,4 +1,4 @@
-"""Rows that cost less: no foreign keys that repeat (decision 19), room to change."""
+"""Rows that cost less: no foreign keys that repeat (decision 12), room to change."""
 
 from __future__ import annotations
 

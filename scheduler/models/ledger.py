@@ -52,7 +52,7 @@ class CreditEntry(models.Model):
     team = models.ForeignKey(
         "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
-    # No constraint: it repeats the result's workunit's; fsck checks it (decision 19).
+    # No constraint: it repeats the result's workunit's; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )

@@ -279,7 +279,7 @@ class Workunit(models.Model):
 class WorkunitFile(models.Model):
     """One input file of a workunit."""
 
-    # No constraint: the statement that makes workunits makes these; fsck checks it (decision 19).
+    # No constraint: the statement that makes workunits makes these; fsck checks it (decision 12).
     workunit = models.ForeignKey(
         Workunit,
         models.CASCADE,
@@ -316,7 +316,7 @@ class Result(models.Model):
     """
 
     workunit = models.ForeignKey(Workunit, models.CASCADE, related_name="results", db_index=False)
-    # No constraint: it repeats the workunit's, which has one; fsck checks it (decision 19).
+    # No constraint: it repeats the workunit's, which has one; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )

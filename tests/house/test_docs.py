@@ -262,7 +262,7 @@ def test_the_examples_of_the_protocol_are_said_by_golden_files():
 def test_decisions_are_numbered_and_say_context_choice_and_consequence():
     pages = sorted(path for path in PAGES if path.startswith("docs/decisions/"))
     numbers = [int(Path(page).name[:4]) for page in pages]
-    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(1, len(pages) + 1))
     for page, number in zip(pages, numbers, strict=True):
         assert read(page).startswith(f"# {number}. ")
         said = re.findall(r"^\*\*(\w+)\.\*\*", read(page), re.MULTILINE)
