@@ -258,6 +258,7 @@ MEANINGS = {
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",
+    "TRUSTED_PROXIES": "Proxies in front whose `X-Forwarded-For` says whom a request came from.",
     "DATABASE_URL": "The PostgreSQL (15 or later) to use, as psql takes it; without one, the "
     "embedded server is found or started.",
     "DATABASE_POOL": "Connections that one process of the web server shares among its threads; 0, "
@@ -330,6 +331,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "text": "text",
         "boolean": "`true` or `false`",
         "words": "words, separated by commas",
+        "networks": "addresses or networks, separated by commas",
         "pattern": "regular expression",
         "folder": "folder",
         "web_url": "http(s) address",

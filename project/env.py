@@ -11,8 +11,12 @@ from urllib.parse import urlsplit
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+from project import proxies
+
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from project.proxies import Network
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
@@ -70,6 +74,16 @@ def choice(name: str, default: str, *, among: Collection[str]) -> str:
 def words(name: str, default: list[str]) -> list[str]:
     """Read a list of words separated by commas."""
     return [word.strip() for word in text(name, "").split(",") if word.strip()] or default
+
+
+def networks(name: str) -> tuple[Network, ...]:
+    """Read addresses and networks with commas between; none by default."""
+    try:
+        return proxies.networks(words(name, []))
+    except ValueError:
+        raise BadSetting(
+            name, text(name, ""), "addresses or networks, such as 10.0.0.7,fd00::/8"
+        ) from None
 
 
 def pattern(name: str) -> str:

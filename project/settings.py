@@ -51,6 +51,7 @@ _master = urlsplit(PROJECT.master_url)
 ALLOWED_HOSTS = env.words(
     "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
 )
+TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 CSRF_TRUSTED_ORIGINS = [f"{_master.scheme}://{_master.netloc}"]
 if _master.scheme == "https":
     # TLS ends at a proxy in front, which must set this header itself and drop a visitor's.

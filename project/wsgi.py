@@ -23,7 +23,10 @@ from django.core.wsgi import get_wsgi_application
 
 django_app = get_wsgi_application()
 
+from django.conf import settings  # noqa: E402 - the same
+
 from project import heartbeat  # noqa: E402 - needs the settings read
+from project.proxies import client_address  # noqa: E402 - the same
 from scheduler.rpc.downloads import download_app  # noqa: E402 - the same
 from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
 from scheduler.rpc.uploads import upload_app  # noqa: E402 - the same
@@ -49,6 +52,9 @@ gc.freeze()
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Answer one HTTP request."""
+    if settings.TRUSTED_PROXIES and (said := environ.get("HTTP_X_FORWARDED_FOR")):
+        peer = environ.get("REMOTE_ADDR", "")
+        environ["REMOTE_ADDR"] = client_address(peer, said, settings.TRUSTED_PROXIES)
     path = environ.get("PATH_INFO", "")
     for prefix, answer in SHORT_WAYS:
         if path.startswith(prefix):

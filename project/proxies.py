@@ -1,0 +1,45 @@
+"""Whom a request came from, when a proxy of ours handed it on."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Network = IPv4Network | IPv6Network
+
+
+def networks(words: Iterable[str]) -> tuple[Network, ...]:
+    """Read addresses and networks, such as 10.0.0.7 or 10.0.0.0/24; raises ValueError."""
+    return tuple(ip_network(word) for word in words)
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """The address that the last of the trusted proxies saw; `peer` itself if it is none of them.
+
+    Each proxy adds whom it saw to the end of X-Forwarded-For; what stands before the first that we
+    do not trust may be anybody's invention.
+
+    >>> client_address("10.0.0.7", "6.6.6.6, 192.0.2.1", networks(["10.0.0.0/24"]))
+    '192.0.2.1'
+    """
+    address = peer
+    for said in reversed(forwarded_for.split(",")):
+        if not _is_trusted(address, trusted) or not _is_address(said.strip()):
+            break
+        address = said.strip()
+    return address
+
+
+def _is_trusted(address: str, trusted: Sequence[Network]) -> bool:
+    return _is_address(address) and any(ip_address(address) in one for one in trusted)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
