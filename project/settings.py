@@ -66,6 +66,9 @@ DATABASE_POOL = env.integer("DATABASE_POOL", 0, at_most=1000)
 
 #: How a web process has its statements planned (docs/decisions/0007): once, and by an index.
 WEB_PLANS = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
+#: How all others have theirs planned: by an index rather than through a whole table that nobody has
+#: analysed yet, whatever the server believes of its disk; DATABASE_URL may say otherwise.
+PLANS = "-c random_page_cost=1.1 -c jit=off"
 
 
 def _embedded() -> dict[str, Any]:
@@ -85,8 +88,8 @@ def _database() -> dict[str, Any]:
     # A client that waits for a database that is away is better told so, and soon.
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
     ours: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": 5, "pool": pool}
-    if DATABASE_POOL:
-        ours["options"] = f"{chosen['OPTIONS'].get('options', '')} {WEB_PLANS}".strip()
+    said = chosen["OPTIONS"].get("options", "")
+    ours["options"] = (f"{said} {WEB_PLANS}" if DATABASE_POOL else f"{PLANS} {said}").strip()
     return {
         "ENGINE": "project.postgres",
         **chosen,
