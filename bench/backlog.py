@@ -87,6 +87,8 @@ def forget() -> None:
     # Totals are sums of entries that are gone.
     for payee in (Host, Account, App):
         payee.objects.exclude(total_credit=0).update(total_credit=0)
+    # What was measured of the version would have hosts ask for more than a figure means to give.
+    AppVersion.objects.update(pfc_n=0, pfc_avg=0, pfc_scale=0)
     for hierarchy in ("upload", "results"):
         for path in Path(settings.VAR_DIR, hierarchy).rglob("*"):
             if path.is_file():

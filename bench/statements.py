@@ -74,7 +74,9 @@ def _ask(
         reply = views.scheduler(request)
     given = _GIVEN.findall(reply.content)
     if len(given) != expected:
-        raise BenchError(f"{expected} results were expected, {len(given)} came: {reply.content!r}")
+        raise BenchError(
+            f"{expected} results were expected, {len(given)} came: {reply.content[:300]!r}"
+        )
     return _without_control(captured), given
 
 
