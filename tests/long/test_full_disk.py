@@ -13,6 +13,9 @@ from tests.long.test_kills import calm, listed
 from tests.long.truth import check_the_end
 from tests.long.volunteers import Swarm
 
+#: Workunits, by app, that are submitted before the disk is full, and while it is.
+BEFORE = {"counted": 8, "copied": 16}
+MEANWHILE = {"counted": 4, "copied": 8}
 #: Workunits whose answers could be copied, and wait for it.
 READY = """
 SELECT count(*) FROM workunit
@@ -22,26 +25,24 @@ WHERE assimilate_state = 1 AND app_id = (SELECT id FROM app WHERE name = 'copied
 
 @pytest.mark.story
 def test_a_disk_that_is_full_for_a_moment_loses_nothing(tmp_path, proof):
-    fill(tmp_path, proof, times=1, workunits={"counted": 8, "copied": 16})
+    fill(tmp_path, proof, times=1)
 
 
 @pytest.mark.long
 def test_a_disk_that_is_full_again_and_again_loses_nothing(tmp_path, proof):
-    fill(tmp_path, proof, times=5, workunits={"counted": 60, "copied": 120})
+    fill(tmp_path, proof, times=5)
 
 
-def fill(folder, proof, *, times, workunits):
+def fill(folder, proof, *, times):
     """Fill the disk so often, each time until uploads and copies were refused."""
     # What fails is tried again in some minutes: a minute of the project is a second of ours.
     stand = Stand(folder / "project", rate=60.0)
     try:
-        stand.set_up(*workunits)
-        stand.submit_all(workunits)
+        stand.set_up(*BEFORE)
         stand.run()
-        results = 2 * sum(workunits.values())
         with stand.watch_memory() as memory, Swarm(stand.port, size=4, seed=4) as swarm:
-            for number in range(1, times + 1):
-                fill_once(stand, swarm, quota=results * number / (times + 1))
+            for _ in range(times):
+                fill_once(stand, swarm)
             calm(stand, swarm)
         stand.end()
         check_the_end(stand)
@@ -54,28 +55,28 @@ def fill(folder, proof, *, times, workunits):
         stand.close()
 
 
-def fill_once(stand, swarm, *, quota):
-    """Have uploads and assimilation meet a full disk, then make room."""
+def fill_once(stand, swarm):
+    """Have assimilation and uploads meet a full disk, then make room."""
     assimilator = stand.children.started["assimilator"]
     put_off = events(stand).count("disk is full")
+    # Neither depends on anybody's pace: while nothing is assimilated all answers come to wait for
+    # it, and what is submitted to a full disk cannot have been uploaded before.
     assimilator.send_signal(signal.SIGSTOP)
     try:
-        swarm.quota = quota
+        stand.submit_all(BEFORE)
         stand.wait(lambda: stand.count(READY) > 2, within=60, what="answers to copy")
         stand.full_disk_file.touch()
-        refused = uploads_refused(swarm)
     finally:
         assimilator.send_signal(signal.SIGCONT)
-    # Volunteers get new work for what they reported, so that there is something to upload.
-    swarm.quota += swarm.at_once
-    stand.wait(lambda: uploads_refused(swarm) > refused + 2, within=60, what="uploads put off")
     stand.wait(
-        lambda: events(stand).count("disk is full") > put_off,
-        within=60,
-        what="copies put off",
+        lambda: events(stand).count("disk is full") > put_off, within=60, what="copies put off"
     )
+    refused = uploads_refused(swarm)
+    stand.submit_all(MEANWHILE)
+    stand.wait(lambda: uploads_refused(swarm) > refused + 2, within=60, what="uploads put off")
     swarm.check()
     stand.full_disk_file.unlink()
+    stand.wait(lambda: stand.count(READY) == 0, within=60, what="copies made")
 
 
 def uploads_refused(swarm):
