@@ -64,8 +64,12 @@ if _master.scheme == "https":
 DATABASE_POOL = env.integer("DATABASE_POOL", 0, at_most=1000)
 
 
-#: How a web process has its statements planned (docs/decisions/0007): once, and by an index.
-WEB_PLANS = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
+#: How a web process has its statements planned (docs/decisions/0007): once, row by row and by an
+#: index, also while a table is empty.
+WEB_PLANS = (
+    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off"
+    " -c enable_mergejoin=off -c jit=off"
+)
 #: How all others have theirs planned: by an index rather than through a whole table that nobody has
 #: analysed yet, whatever the server believes of its disk; DATABASE_URL may say otherwise.
 PLANS = "-c random_page_cost=1.1 -c jit=off"

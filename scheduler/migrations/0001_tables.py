@@ -559,7 +559,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='result',
-            index=models.Index(condition=models.Q(('server_state', scheduler.lifecycle.ServerState['IN_PROGRESS'])), fields=['report_deadline'], name='time_out_results'),
+            index=models.Index(condition=models.Q(('report_deadline__isnull', False), ('server_state', scheduler.lifecycle.ServerState['IN_PROGRESS'])), fields=['report_deadline'], name='time_out_results'),
         ),
         migrations.AddIndex(
             model_name='result',

@@ -434,7 +434,9 @@ class Result(models.Model):
             ),
             models.Index(
                 fields=["report_deadline"],
-                condition=Q(server_state=ServerState.IN_PROGRESS),
+                # In words that only a question about deadlines answers to: a statement that looks
+                # for what some hosts hold must not be planned over all that is held.
+                condition=Q(server_state=ServerState.IN_PROGRESS, report_deadline__isnull=False),
                 name="time_out_results",
             ),
             models.Index(

@@ -80,7 +80,7 @@ _INDEXES = (
     "read_deletable_inputs",
     "lock_purgeable",
     "read_candidates",
-    "time_out_results",
+    "results_held_by_host",
 )
 
 
@@ -168,7 +168,7 @@ def results(sizes: Sizes) -> tuple[dict[str, Count], dict[str, Count]]:
                 "read_candidates", found.filter(server_state=ServerState.UNSENT), sizes
             ),
             "in_progress": _through(
-                "time_out_results", found.filter(server_state=ServerState.IN_PROGRESS), sizes
+                "results_held_by_host", found.filter(server_state=ServerState.IN_PROGRESS), sizes
             ),
             "over": Count(round(total * states.get(ServerState.OVER, 0)), exact=False),
         },

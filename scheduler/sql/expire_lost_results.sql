@@ -9,7 +9,8 @@ WHERE
             FROM result AS lost
             WHERE
                 lost.id = ANY(%(result_ids)s::bigint[])
-                AND lost.server_state = 4
+                -- IN_PROGRESS, in words that no partial index answers: it is found by its id.
+                AND lost.server_state * 10 + lost.outcome = 40
                 AND lost.report_deadline > %(now)s::timestamptz
             FOR NO KEY UPDATE SKIP LOCKED
         )

@@ -24,6 +24,17 @@ SELECT
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE
-    r.id = ANY(%(reported_ids)s::bigint[])
-    OR r.name = ANY(%(names)s::text[])
-    OR (r.host_id = ANY(%(host_ids)s::bigint[]) AND r.server_state = 4)
+    -- Each way of naming one by its own index, and only then the rows.
+    r.id = ANY(
+        array(
+            SELECT unnest(%(reported_ids)s::bigint[])
+            UNION
+            SELECT listed.id
+            FROM result AS listed
+            WHERE listed.name = ANY(%(names)s::text[])
+            UNION
+            SELECT held.id
+            FROM result AS held
+            WHERE held.host_id = ANY(%(host_ids)s::bigint[]) AND held.server_state = 4
+        )
+    )

@@ -80,9 +80,14 @@ CROSS JOIN (
 CROSS JOIN LATERAL (
     SELECT
         EXISTS (
-            SELECT FROM trickle_down AS t WHERE t.host_id = h.id AND t.sent_at IS NULL
+            SELECT FROM trickle_down AS t
+            WHERE t.host_id = h.id AND t.sent_at IS NULL
+            -- Looked up by the host, not hashed whole.
+            OFFSET 0
         )
         OR EXISTS (
-            SELECT FROM file_request AS f WHERE f.host_id = h.id AND f.state < 2
+            SELECT FROM file_request AS f
+            WHERE f.host_id = h.id AND f.state < 2
+            OFFSET 0
         ) AS any_for_host
 ) AS for_host

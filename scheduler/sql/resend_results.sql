@@ -14,7 +14,8 @@ WITH resent AS (
         r.id = chosen.result_id
         AND w.id = r.workunit_id
         AND a.id = w.app_id
-        AND r.server_state = 4
+        -- IN_PROGRESS, in words that no partial index answers: it is found by its id.
+        AND r.server_state * 10 + r.outcome = 40
         AND r.host_id = %(host_id)s::bigint
     RETURNING r.id, r.workunit_id, r.name, r.app_version_id, r.flops_estimate, r.report_deadline
 ),

@@ -142,7 +142,8 @@ WHERE
             FROM result AS listed
             WHERE
                 listed.id = ANY(%(acknowledged_ids)s::bigint[])
-                AND listed.server_state = 4
+                -- IN_PROGRESS, in words that no partial index answers: it is found by its id.
+                AND listed.server_state * 10 + listed.outcome = 40
                 AND listed.acknowledged_at IS NULL
             FOR NO KEY UPDATE SKIP LOCKED
         )
