@@ -87,7 +87,7 @@ class Computer:
         )
 
     def hear(self, world, reply):
-        """Do with a reply what a client does."""
+        """Do with a reply what a client does; the names of the results that it brought."""
         if reply.hostid is not None:
             self.host_id, self.rpc_seqno = reply.hostid, 0
         for name in reply.result_acks:
@@ -105,6 +105,7 @@ class Computer:
                 uploads = tuple(output_name(name, pk, at) for at in range(len(outputs)))
                 self.held[name] = Held(workunit, uploads)
             world.note_given(new)
+        return new
 
     def upload(self, world, name, end):
         """Bring the outputs of a result, as the client does before it reports it."""

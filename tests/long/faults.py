@@ -18,31 +18,33 @@ class Fault:
         self._left = number
         self._after = after
         self.has_struck = False
+        #: Before or after what it struck; the beginning of the statement.
+        self.struck_at = ""
 
     def statement(self, execute, sql, params, many, context):
         """A wrapper of Django's for statements."""
-        return self._around(lambda: execute(sql, params, many, context))
+        return self._around(lambda: execute(sql, params, many, context), str(sql)[:60])
 
-    def _around(self, act, before=lambda: None):
+    def _around(self, act, what, before=lambda: None):
         strikes = not self.has_struck and self._left == 0
         self._left -= 1
         if strikes and not self._after:
             before()
-            self._strike()
+            self._strike(f"before {what}")
         answer = act()
         if strikes:
-            self._strike()
+            self._strike(f"after {what}")
         return answer
 
-    def _strike(self):
-        self.has_struck = True
+    def _strike(self, at):
+        self.has_struck, self.struck_at = True, at
         raise ProcessDied
 
     @contextmanager
     def at_work(self):
         """Let the process die in here, if it comes that far; what was open is rolled back."""
         commit = connection._commit
-        connection._commit = lambda: self._around(commit, before=connection._rollback)
+        connection._commit = lambda: self._around(commit, "the commit", before=connection._rollback)
         try:
             with connection.execute_wrapper(self.statement):
                 yield

@@ -13,6 +13,7 @@ from django.conf import settings
 from tests.long import checks
 from tests.long.acts import SCENARIOS, play
 from tests.long.stepping import Worker, interleave
+from tests.long.telling import tell
 from tests.long.walking import end
 from tests.long.world import World
 
@@ -46,7 +47,7 @@ def meet(ground, workers, seed, tried):
     name, chance = names[seed % len(names)], Random(f"interleaving {seed}")
     tried["interleavings"] += 1
     tried[name] += 1
-    order = ""
+    order, world = "", None
     try:
         world = World(ground, Counter())
         acts = SCENARIOS[name](world, chance)
@@ -66,7 +67,7 @@ def meet(ground, workers, seed, tried):
     except Exception as error:
         raise AssertionError(
             f"Interleaving {seed}, {name}, in the order {order or '?'} "
-            f"(LONG_SEED={seed} LONG_INTERLEAVINGS=1): {type(error).__name__}: {error}"
+            f"(LONG_SEED={seed} LONG_INTERLEAVINGS=1): {tell(error, world.story if world else [])}"
         ) from error
 
 

@@ -12,6 +12,7 @@ from random import Random
 from scheduler.operations import antiques
 from tests.long import checks
 from tests.long.rules import RULES
+from tests.long.telling import tell
 from tests.long.world import World
 
 STEPS = 60
@@ -29,6 +30,10 @@ class Step:
     seed: int
 
 
+class Broken(AssertionError):
+    """A promise was broken; the message tells all that is known of it."""
+
+
 class WalkFailed(AssertionError):
     """A promise was broken. Hint: the message has the seed and the shortest walk found."""
 
@@ -42,14 +47,19 @@ def steps_of(seed):
 
 
 def play(ground, steps, tried):
-    """Make a walk to its end; raises whatever is not as promised."""
+    """Make a walk to its end, and return its world; raises `Broken` if a promise is."""
     world = World(ground, tried)
     tried["walks"] += 1
-    for step in steps:
-        tried["steps"] += 1
-        tried[f": {step.rule}"] += 1
-        RULES[step.rule][1](world, Random(step.seed))
-    end(world)
+    try:
+        for step in steps:
+            tried["steps"] += 1
+            tried[f": {step.rule}"] += 1
+            world.note(f"-- {step.rule} {step.seed}")
+            RULES[step.rule][1](world, Random(step.seed))
+        end(world)
+    except Exception as error:
+        raise Broken(tell(error, world.story)) from error
+    return world
 
 
 def end(world):
@@ -76,18 +86,18 @@ def walk(ground, seed, tried):
     steps = steps_of(seed)
     try:
         play(ground, steps, tried)
-    except Exception as error:
+    except Broken as error:
         shorter, said = shrink(ground, steps, error)
         told = "\n".join(f"  {step.rule} {step.seed}" for step in shorter)
         raise WalkFailed(
             f"The walk of seed {seed} broke a promise (LONG_SEED={seed} LONG_WALKS=1):\n"
             f"{said}\nShortest walk found, {len(shorter)} of {len(steps)} steps:\n{told}"
-        ) from error
+        ) from error.__cause__
 
 
 def shrink(ground, steps, error):
     """A shorter walk that fails as well, and what it said; leaves out ever smaller pieces."""
-    said, until = f"{type(error).__name__}: {error}", time.monotonic() + SHRINK_FOR
+    said, until = str(error), time.monotonic() + SHRINK_FOR
     size = len(steps) // 2
     while size and time.monotonic() < until:
         start = 0
@@ -95,8 +105,8 @@ def shrink(ground, steps, error):
             fewer = steps[:start] + steps[start + size :]
             try:
                 play(ground, fewer, Counter())
-            except Exception as again:  # noqa: BLE001  whatever is broken, it fails
-                steps, said = fewer, f"{type(again).__name__}: {again}"
+            except Broken as again:
+                steps, said = fewer, str(again)
             else:
                 start += size
         size //= 2

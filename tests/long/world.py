@@ -9,7 +9,7 @@ from unittest.mock import patch
 from django.conf import settings
 
 from daemons import registry, timeout_checker, trickle_handler
-from daemons.tally import Shard
+from daemons.tally import Shard, Tally
 from daemons.validator import turns
 from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
 from scheduler.models import Account, Result, Workunit
@@ -61,6 +61,8 @@ class World:
         #: Uploads that came when nobody expected them any more.
         self.strays = set()
         self.fault = None
+        #: What happened, a line each, with the time of the walk.
+        self.story = []
         #: What the sinks of another process were handed (`learn_from`).
         self.answers = {}
 
@@ -87,15 +89,23 @@ class World:
         """Do something; if a fault is armed, it may die on the way. None if it died."""
         fault, self.fault = self.fault, None
         if fault is None:
-            return act()
-        answer = None
-        with fault.at_work():
             answer = act()
-        if fault.has_struck:
-            self.deaths[what] += 1
-            self.tried[f"death in {what}"] += 1
-            _forget_what_processes_know()
+        else:
+            answer = None
+            with fault.at_work():
+                answer = act()
+            if fault.has_struck:
+                self.deaths[what] += 1
+                self.tried[f"death in {what}"] += 1
+                _forget_what_processes_know()
+                self.note(f"death in {what}, at {fault.struck_at}")
+                return None
+        self.note(f"{what}: {answer.sentence()}" if isinstance(answer, Tally) else what)
         return answer
+
+    def note(self, line):
+        """Remember what happened, for whoever asks how it came to what is broken."""
+        self.story.append(f"{self.now:%d. %H:%M:%S} {line}")
 
     def submit(self, app, number, *, batch=False, **rules):
         """Submit workunits with inputs that others may share; their names."""
@@ -146,6 +156,7 @@ class World:
         """RPCs that are answered at once, each of another computer."""
         them = [(self.computers + self.angels)[index] for index in indexes]
         for computer, said in zip(them, saids, strict=True):
+            self.note(f"{computer.name} says {said}")
             for name, end in said.get("reports", ()):
                 computer.upload(self, name, end)
         self.happen("rpc" if len(them) == 1 else "rpcs", lambda: self._converse(them, saids))
@@ -157,7 +168,8 @@ class World:
         for computer, reply in zip(them, replies, strict=True):
             if isinstance(reply, Exception):
                 raise reply
-            computer.hear(self, reply)
+            given = computer.hear(self, reply)
+            self.note(f"{computer.name} is given {', '.join(given) or 'nothing'}")
 
     def learn_from(self, other, what, args):
         """Take over what an act did in another process, whose copy of this world it changed."""

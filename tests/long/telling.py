@@ -1,0 +1,57 @@
+"""Tells of a walk that broke a promise: rows, moves, and what happened last."""
+
+from __future__ import annotations
+
+import re
+
+from django.db import DatabaseError
+
+from scheduler.models import Result, Workunit
+from scheduler.queries.timeline import describe_move, moves_of
+from tests.long.ground import APPS
+
+#: So many of the last things that happened are told, and so many workunits.
+LAST, MOST = 40, 4
+_WORKUNIT = re.compile(rf"\b(?:{'|'.join(APPS)})_\d+")
+#: What no rule asks for.
+_DULL = re.compile(
+    r"rsc_|flops|peak_|stderr|cpu_time|elapsed_time|outputs|keywords|meta|cancel_reason"
+)
+
+
+def tell(error, story):
+    """An error with all that is known of the workunits it names, and how it came to that."""
+    said = f"{type(error).__name__}: {error}"
+    names = list(dict.fromkeys(_WORKUNIT.findall(said)))[:MOST]
+    try:
+        known = [line for name in names for line in _known(name)]
+    except DatabaseError as trouble:
+        known = [f"The database says no more: {trouble}"]
+    last = ["What happened last:", *(f"  {line}" for line in story[-LAST:])]
+    return "\n".join([said, *known, *(last if story else ())])
+
+
+def _known(name):
+    rows = list(Workunit.objects.filter(name=name).values())
+    if not rows:
+        return [f"{name} has no row any more."]
+    (workunit,) = rows
+    lines = [f"{name}: {_listed(workunit)}"]
+    results = Result.objects.filter(workunit__name=name).order_by("pk").values()
+    lines += [f"  result {row['id']}: {_listed(row)}" for row in results]
+    return lines + [f"  {_move(entry)}" for entry in moves_of(workunit["id"])]
+
+
+def _listed(row):
+    """The columns that hold something, but for those that only describe."""
+    told = {name: value for name, value in row.items() if value not in (None, "", [], {})}
+    return ", ".join(f"{name} {value}" for name, value in told.items() if not _DULL.search(name))
+
+
+def _move(entry):
+    words = describe_move(entry)
+    of = f"result {entry.result_id}" if entry.result_id else "the workunit"
+    return (
+        f"{entry.at:%d. %H:%M:%S} {of}, {words.axis}: {words.source} to {words.target},"
+        f" because {words.because} (by {words.by})"
+    )
