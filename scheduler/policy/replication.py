@@ -203,11 +203,12 @@ def has_too_many_successes(workunit: WorkunitFacts, counts: Counts) -> bool:
 
 
 def _is_out_of_results(workunit: WorkunitFacts, counts: Counts) -> bool:
+    """Whether all results that may still be had cannot be the answer; then none of them is made."""
     # BOINC fails here even if results under way could still make the quorum; we wait for those.
-    needs_more = effective_target(workunit, counts) > counts.alive
-    has_hope = counts.alive >= workunit.min_quorum and counts.alive > counts.inconclusive
-    is_full = counts.total >= workunit.max_total_results and not workunit.broadcast
-    return needs_more and is_full and not has_hope
+    alive = counts.alive + replicas_wanted(workunit, counts)
+    needs_more = effective_target(workunit, counts) > alive
+    has_hope = alive >= workunit.min_quorum and alive > counts.inconclusive
+    return needs_more and not has_hope and not workunit.broadcast
 
 
 def _nobody_agrees(reasons: tuple[Because, ...], counts: Counts) -> bool:

@@ -9,7 +9,9 @@ import pytest
 from daemons import transitioner
 from daemons.tally import Shard
 from scheduler.models import Batch, Result, Workunit
+from scheduler.queries.invariants import invariants
 from tests import rows
+from tests.conftest import NOON
 from tests.database.passes import a_pass, moves, statements_of
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +51,22 @@ def test_a_replacement_takes_the_next_attempt():
     rows.a_result(workunit, "error")
     a_pass(transitioner)
     assert sorted(workunit.results.values_list("attempt", flat=True)) == [0, 1, 2]
+
+
+def test_no_last_result_is_made_where_it_could_not_make_the_quorum():
+    # An untrusted host was sent the only result, which raised the quorum, and failed on it.
+    workunit = rows.a_workunit(max_total_results=2)
+    rows.a_result(workunit, "error")
+    a_pass(transitioner)
+    assert [violation.name for violation in forgotten()] == []
+    assert workunit.results.count() == 1
+    assert moves(workunit)[-2:] == ["workunit: OPEN→FAILED", "assimilation: INIT→READY"]
+
+
+def forgotten():
+    """Workunits that are not due although there is something to do."""
+    (asked,) = [one for one in invariants() if one.name == "nobody_is_forgotten"]
+    return asked.find(NOON)
 
 
 def test_enough_successes_ask_for_validation():

@@ -79,7 +79,10 @@ def test_a_workunit_that_waits_for_the_validator_is_not_told_so_again():
 @pytest.mark.parametrize(
     ("results", "limits", "expected"),
     [
-        ("noreply noreply", {"max_total_results": 3}, "replicate 1"),
+        ("noreply", {"max_total_results": 3}, "replicate 2"),
+        ("noreply", {"max_total_results": 2}, "fail: too many results"),
+        ("noreply noreply", {"max_total_results": 3}, "fail: too many results"),
+        ("success noreply", {"max_total_results": 3}, "replicate 1"),
         ("noreply noreply noreply", {"max_total_results": 3}, "fail: too many results"),
         ("success noreply noreply", {"max_total_results": 3}, "fail: too many results"),
         ("noreply noreply sent", {"max_total_results": 3}, "fail: too many results"),
@@ -619,13 +622,14 @@ def test_moves_leave_from_where_the_results_are(workunit):
 def test_a_verdict_carried_out_leaves_nothing_more_to_do(workunit):
     verdict = judge(workunit, now=NOON)
     again = judge(carried_out(verdict), now=NOON)
-    if verdict.replicas and Because.TOO_MANY_RESULTS in again.failures:
-        return  # the last results that may be made are made, even if they cannot be a quorum
-    released = [m for m in again.result_moves if m.because is Because.RELEASED]
-    assert not again.replicas
-    assert not again.failures
-    assert not again.assimilate
-    assert released == []
+    assert not again.changes_anything
+
+
+@given(workunits(), st.timedeltas(timedelta(0), 40 * DAY))
+def test_until_its_next_look_no_clock_changes_a_judgement(workunit, later):
+    verdict = judge(workunit, now=NOON)
+    if verdict.look_again_at is None or NOON + later < verdict.look_again_at:
+        assert not judge(carried_out(verdict), now=NOON + later).changes_anything
 
 
 @given(workunits())
