@@ -22,6 +22,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from daemons import plans
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.wakes import woken_by
 from scheduler import wakeups
@@ -111,6 +112,7 @@ class Drive:
 
     def run_pass(self, daemon: Daemon) -> Tally:
         """Make one pass, and wake those to whom it gave work."""
+        plans.renew()
         tally = daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
         if tally.changed:
             wakeups.ring(woken_by(daemon.name, tally))
