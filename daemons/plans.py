@@ -1,4 +1,4 @@
-"""Plans of a daemon's statements, made anew now and then, for the tables as they are.
+"""Plans a daemon's statements anew now and then, for the tables as they are.
 
 PostgreSQL keeps the plan of a prepared statement until somebody analyses its tables.  A daemon that
 looked ten times at an empty project would read its tables whole ever after, also when a million

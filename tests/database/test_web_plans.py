@@ -1,4 +1,4 @@
-"""The plan that a web process keeps for ever never reads the whole of a table that grows."""
+"""What a web process plans once for ever reads no table whole that grows."""
 
 from __future__ import annotations
 

@@ -11,10 +11,15 @@ import time
 import pytest
 from django.db import OperationalError
 
-from daemons import loop, registry
+from daemons import loop, plans, registry
 from daemons.loop import Daemon, Drive, Rhythm, StopSign, drain, run, stopping_on_signals
 from daemons.tally import BadShard, Shard, Tally
 from tests.conftest import NOON
+
+
+@pytest.fixture(autouse=True)
+def no_database(monkeypatch):
+    monkeypatch.setattr(plans, "renew", lambda: None)
 
 
 class ScriptedStop(StopSign):
