@@ -135,14 +135,7 @@ def remarks(run: Run) -> list[Text]:
 
 def of_processes(run: Run) -> Table:
     """What each process of the server took, in the pipeline."""
-    table = Table(
-        title="processes in the pipeline",
-        title_style="bold cyan",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="dim",
-    )
+    table = _titled("processes in the pipeline", header_style="dim")
     table.add_column("", no_wrap=True)
     for heading in ("CPU-ms/result", "share", "resident MB", "own MB", "aim"):
         table.add_column(heading, justify="right")
@@ -166,15 +159,20 @@ def of_processes(run: Run) -> Table:
 
 def of_statements(run: Run) -> Table:
     """One line per thing that talks to the database."""
-    table = Table(
-        title="statements, by size",
-        title_style="bold cyan",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_header=False,
-    )
+    table = _titled("statements, by size", show_header=False)
     for line in run.statements:
         counts = ", ".join(f"{size}: {count}" for size, count in line.counts.items())
         table.add_row(f"  {line.what}", counts)
     return table
+
+
+def _titled(title: str, *, show_header: bool = True, header_style: str = "") -> Table:
+    return Table(
+        title=title,
+        title_style="bold cyan",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_header=show_header,
+        header_style=header_style,
+    )
