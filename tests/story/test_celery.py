@@ -41,16 +41,16 @@ def all_is_well(project):
 
 def test_two_workers_finish_a_project_although_redis_is_killed_in_the_middle(celery, our_client):
     project = celery.project
-    names = project.submit(exponents([[p] for p in PRIMES]), quorum=2, fpops=1e9)
+    names = project.submit(exponents([[p] for p in PRIMES[:8]]), quorum=2, fpops=1e9)
     for who in ("alice", "bob", "carol"):
         our_client(project, who).start()
     project.wait(lambda: project.count(ANSWERED) >= 3, within=60, what="the first answers")
     celery.redis.kill()
-    at_its_death = project.count(ANSWERED)
+    # However quick they were: this is the middle.
+    names += project.submit(exponents([[p] for p in PRIMES[8:]]), quorum=2, fpops=1e9)
     time.sleep(3.0)
     celery.redis.start()
     project.wait(lambda: project.count(ANSWERED) == len(names), within=60, what="every answer")
-    assert at_its_death < len(names), "Redis was killed too late"
     project.wait(lambda: project.count(CLEARED) == len(names), within=30, what="every deletion")
     all_is_well(project)
     for name in ("worker1", "worker2", "beat"):
@@ -78,7 +78,7 @@ def test_a_broker_that_never_comes_back_costs_no_work(celery):
     project = celery.project
     celery.redis.kill()
     project.submit(exponents([[p] for p in PRIMES]), quorum=2, fpops=1e9)
-    assert project.count(UNSENT) == 0
+    # But for a pass that a worker may have had in hand, it is done here.
     project.manage("transitioner", "--once")
     assert project.count(UNSENT) == 2 * len(PRIMES)
     all_is_well(project)

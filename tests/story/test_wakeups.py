@@ -35,7 +35,7 @@ def test_a_report_is_assimilated_within_a_moment_although_daemons_poll_rarely(
 ):
     project = make_project()
     settings.VAR_DIR = project.folder / "var"
-    project.start(pause=30.0)  # without wake-ups, each step would take half a minute
+    project.start(pause=600.0)  # without wake-ups, each step would take minutes
     project.publish()
     project.sql("UPDATE app SET validator = 'trivial'")
     host = Asker(project, "host")
@@ -44,10 +44,9 @@ def test_a_report_is_assimilated_within_a_moment_although_daemons_poll_rarely(
     took = []
     with psycopg.connect(**project.database.conninfo(), autocommit=True) as database:
         for number in range(TIMES):
-            began = time.monotonic()
             [workunit] = project.submit({f"{number}": "3\n"}, quorum=1, fpops=1e9)
-            project.wait(lambda: project.count(UNSENT), within=20, what="a result")
-            assert time.monotonic() - began < 20, "submission wakes the transitioner"
+            # Submission wakes the transitioner.
+            project.wait(lambda: project.count(UNSENT), within=60, what="a result")
             [result] = host.ask(seconds=1.0).results
             upload(project, result.name)
             time.sleep(1.0)  # everybody is idle again
@@ -55,7 +54,7 @@ def test_a_report_is_assimilated_within_a_moment_although_daemons_poll_rarely(
             began = time.monotonic()
             host.ask(seconds=0, results=(report,))
             while not database.execute(ASSIMILATED, [workunit]).fetchone()[0]:
-                assert time.monotonic() - began < 20, project.log()
+                assert time.monotonic() - began < 60, project.log()
                 time.sleep(0.002)
             took.append(time.monotonic() - began)
     with capsys.disabled():
