@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOP_WITHIN = 15.0
+#: Who ends within so many seconds of the start waits longer before the next one.
+STEADY_AFTER = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 PR_SET_PDEATHSIG = 1
 
 
@@ -76,6 +79,42 @@ class Children:
         """Stop all, in the order in which they were started: the server before its daemons."""
         for name in list(self.started):
             self.stop(name)
+
+
+@dataclass(slots=True)
+class Revival:
+    """Starts one child again whenever it ends by itself; later each time if it ends soon.
+
+    `pause` is how many seconds pass before the next start.
+    """
+
+    children: Children
+    name: str
+    start: Callable[[], object]
+    say: Callable[[str], object]
+    pause: float = FIRST_PAUSE
+    _began: float = field(default_factory=time.monotonic)
+    _again_at: float | None = None
+
+    def look(self) -> None:
+        """Look after it; to be called some times a second."""
+        now = time.monotonic()
+        if self._again_at is not None:
+            if now >= self._again_at:
+                self._again_at, self._began = None, now
+                self.start()
+            return
+        if self.children.started[self.name].poll() is None:
+            return
+        if now - self._began >= STEADY_AFTER:
+            self.pause = FIRST_PAUSE
+        code = self.children.stop(self.name)  # and those of its group that outlive it
+        self.say(
+            f"the {self.name} ended by itself, exit code {code};"
+            f" it starts again in {self.pause:g} s"
+        )
+        self._again_at = now + self.pause
+        self.pause = min(2 * self.pause, LONGEST_PAUSE)
 
 
 def wait_until(is_so: Callable[[], bool], *, within: float, look_again: float = 0.05) -> bool:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -16,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
-from project.children import Children, wait_until
+from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
 from scheduler.models import Account
@@ -93,7 +94,9 @@ class Command(BaseCommand):
             if self._is_up(children, options, stop) and not options["quiet"]:
                 self.stdout.write(welcome(url, password))
                 self.stdout.flush()
-            ended = wait(children, stop)
+            ended = children.ended()
+            if ended is None:
+                look_after(children, options, environment, stop)
         finally:
             children.stop_all()
             stop_database()
@@ -101,7 +104,7 @@ class Command(BaseCommand):
                 signal.signal(number, action)
         if ended is not None:
             name, code = ended
-            msg = f"The {name} ended by itself, exit code {code}; everything is stopped."
+            msg = f"The {name} ended at once, exit code {code}; everything is stopped."
             raise CommandError(f"{msg}\nHint: its last lines above say why.")
         if not options["quiet"]:
             self.stdout.write("stopped")
@@ -166,12 +169,26 @@ def start_daemons(
     children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
 
 
-def wait(children: Children, stop: threading.Event) -> tuple[str, int] | None:
-    """Wait until we are told to stop (None) or a child ends by itself (which, exit code)."""
+def look_after(
+    children: Children, options: dict[str, Any], environment: dict[str, str], stop: threading.Event
+) -> None:
+    """Start again what ends by itself, until we are told to stop.
+
+    The web server ends if a worker dies twice within some seconds: it takes that for a loop.
+    """
+    starts = {"server": start_server, "daemons": start_daemons}
+    revivals = [
+        Revival(children, name, partial(start_one, children, options, environment), _say)
+        for name, start_one in starts.items()
+    ]
     while not stop.wait(0.2):
-        if ended := children.ended():
-            return ended
-    return None
+        for revival in revivals:
+            revival.look()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"serve: {text}\n")
+    sys.stderr.flush()
 
 
 def check_free(address: str, port: int) -> None:

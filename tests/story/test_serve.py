@@ -1,0 +1,52 @@
+"""`manage.py serve` goes on, whatever becomes of what it has started."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from tests.long.stand import children_of
+
+pytestmark = pytest.mark.story
+
+
+def child(project, word):
+    """The process that `serve` has started and that has a word in its command line."""
+    for process in children_of(project.children.started["serve"].pid):
+        with suppress(psutil.Error):
+            if word in process.cmdline():
+                return process
+    return None
+
+
+def test_a_web_server_that_gave_up_is_started_again(make_project):
+    project = make_project()
+    project.start()
+    server = child(project, "granian")
+
+    def has_given_up():
+        for worker in children_of(server.pid):
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+        return not children_of(server.pid) and not server.is_running()
+
+    # As often as it takes: twice in some seconds.
+    project.wait(has_given_up, within=60, what="it starts no workers any more")
+    project.wait(project._answers, within=60, what="it answers again")
+
+    assert child(project, "granian").pid != server.pid
+    assert "serve: the server ended by itself" in project.log()
+    assert project.stop() == 0, project.log()
+
+
+def test_daemons_that_ended_are_started_again(make_project):
+    project = make_project()
+    project.start()
+    daemons = child(project, "daemons")
+
+    daemons.kill()
+
+    project.wait(lambda: child(project, "daemons"), within=60, what="they are there again")
+    assert project.stop() == 0, project.log()
