@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import DatabaseError, OperationalError, transaction
 
 from daemons import poison
+from daemons.full_disk import FullDisk
 from daemons.low_water import LowWater
 from daemons.poison import Stage
 from daemons.science import assimilators, dataset
@@ -68,6 +69,7 @@ _TROUBLES_OF_THE_MACHINE = frozenset(
 )
 #: Ids and tokens of what this process claimed in passes that the database broke off.
 _unsettled: list[tuple[int, int]] = []
+_full_disk = FullDisk()
 #: Where this process goes on, by its share of the work.
 _queues: dict[Shard, LowWater[int]] = {}
 _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
@@ -89,7 +91,9 @@ class _Batch:
     lost: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     #: By app id.
     assimilators: dict[int, Assimilator] = field(default_factory=dict)
-    #: What is said of the disk if it is full.
+    #: Ids of apps whose answers were kept, and of those for which there was no room; why not.
+    kept: set[int] = field(default_factory=set)
+    put_off: set[int] = field(default_factory=set)
     full_disk: str = ""
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -124,8 +128,8 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         _unsettled.extend((row["id"], row["lease_token"]) for row in claimed)
         raise
     if waiting := batch.counts["waiting for room on disk"]:
-        extra = {"workunits": waiting, "reason": batch.full_disk}
-        log.error("disk is full", extra=extra)
+        _full_disk.meets(batch.put_off, workunits=waiting, reason=batch.full_disk)
+    _full_disk.leaves(batch.kept - batch.put_off)
     return Tally(
         seen=len(claimed),
         counts=dict(batch.counts),
@@ -219,6 +223,7 @@ def _hand_over_and_settle(assimilate: Assimilator, row: dict[str, Any], batch: _
                 storage.sync_results(written)
     batch.counts["assimilated"] += settled
     batch.counts["settled by another"] += 1 - settled
+    batch.kept.add(row["app_id"])
 
 
 def _defer(row: dict[str, Any], later: Defer, batch: _Batch) -> bool:
@@ -238,6 +243,7 @@ def _defer(row: dict[str, Any], later: Defer, batch: _Batch) -> bool:
 def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
     if isinstance(error, OSError) and error.errno in _FULL_DISK:
         batch.full_disk = str(error)
+        batch.put_off.add(row["app_id"])
         batch.given_back.append((row, batch.moment() + NO_ROOM))
         batch.counts["waiting for room on disk"] += 1
         return
@@ -272,6 +278,7 @@ def _settle_batch(batch: _Batch) -> None:
         settled = _settle(batch.done, now=batch.now)
         batch.counts["assimilated"] += settled
         batch.counts["settled by another"] += len(batch.done) - settled
+        batch.kept.update(row["app_id"] for row in batch.done)
     moment = batch.moment()
     for failure, record in _count_failures(batch.failed, now=moment):
         batch.counts["parked" if record.parked else "put off"] += 1

@@ -279,6 +279,8 @@ def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
 
 @pytest.mark.parametrize("act", ["sync_results", "keep_result"])
 def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="daemons.full_disk")
+
     def full(*_args, **_names):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -286,11 +288,16 @@ def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, c
     with monkeypatch.context() as patch:
         patch.setattr(storage, act, full)
         assert a_pass(assimilator).done == {"waiting for room on disk": 3}
-    assert [record.getMessage() for record in caplog.records] == ["disk is full"]
-    assert ScienceFailure.objects.count() == 0
-    assert a_pass(assimilator).seen == 0
-    again = rows.hours(0) + assimilator.NO_ROOM + timedelta(seconds=1)
+        assert ScienceFailure.objects.count() == 0
+        assert a_pass(assimilator).seen == 0
+        again = rows.hours(0) + assimilator.NO_ROOM + timedelta(seconds=1)
+        assert a_pass(assimilator, now=again).done == {"waiting for room on disk": 3}
+    again += assimilator.NO_ROOM + timedelta(seconds=1)
     assert a_pass(assimilator, now=again).done == {"assimilated": 3}
+    # Once when it begins, and once when it is over.
+    [full, room] = caplog.records
+    assert (full.getMessage(), full.workunits) == ("disk is full", 3)
+    assert (room.getMessage(), room.put_off) == ("disk has room", 6)
     for workunit in workunits:
         assert list(storage.upload_path("x").parents[2].glob(f"results/*/{workunit.name}/*"))
 

@@ -48,7 +48,8 @@ def fill(folder, proof, *, times):
         check_the_end(stand)
         memory.check()
         assert stand.count("SELECT count(*) FROM science_failure") == 0
-        said = Counter(what for what in events(stand) if "put off" in what or "full" in what)
+        said = Counter(what for what in events(stand) if "put off" in what or "disk" in what)
+        assert said["disk is full"] == said["disk has room"] == times, said
         proof.count(violations=0)
         proof.note(f"full {times} times; said: {listed(said)}; told: {listed(swarm.said)}")
     finally:
