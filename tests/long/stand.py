@@ -25,11 +25,15 @@ from tests.story.project import LINUX, ROOT, Project
 CONDITIONS = ROOT / "tests" / "long" / "conditions"
 WORKERS = 2
 PAUSE = "0.2"
-#: How soon every process is up, and how soon all that was submitted is finished; seconds.
+#: How soon every process is up, and for how long one may end whose child was killed; seconds.
 UP_WITHIN = 60.0
-#: What runs in place of the daemons if Celery drives them; a worker shows no sign of being up.
-CELERY = ("redis", "worker1", "worker2", "beat")
+EXCUSED_FOR = 20.0
+#: What runs in place of the daemons if Celery drives them; Redis and beat show no sign of being up.
+CELERY_WORKERS = ("worker1", "worker2")
+CELERY = ("redis", *CELERY_WORKERS, "beat")
 CELERY_IS_UP_AFTER = 4.0
+#: How old the processes in which a worker makes its passes are, for it to be up; seconds.
+POOL_IS_UP_AFTER = 1.0
 #: Each app and what takes its answers.
 APPS = {
     "counted": "python:tests.long.sinks.count",
@@ -75,7 +79,7 @@ class Stand(Project):
         self._set_clock()
         self.started_at: dict[str, float] = {}
         self.names: list[str] = []
-        self.server_may_end_until = 0.0
+        self.may_end_until: dict[str, float] = {}
 
     # Its clock
 
@@ -146,10 +150,17 @@ class Stand(Project):
             if role not in self.children.started:
                 self.start_role(role)
             elif (code := self.children.started[role].poll()) is not None:
-                # granian ends if one of its workers ends twice in 3.5 s, as a crash loop would.
-                excuse = role == "server" and time.time() < self.server_may_end_until
+                excuse = time.time() < self.may_end_until.get(role, 0.0)
                 assert excuse, f"{role} ended by itself, exit status {code}\n{self.log()}"
                 self.start_role(role)
+
+    def excuse(self, role):
+        """Let a role end in the next seconds: a process was killed that it had started.
+
+        granian ends if one of its workers ends twice in some seconds, as a crash loop would, and a
+        worker of Celery if one of its pool does before all are there.  A supervisor starts them.
+        """
+        self.may_end_until[role] = time.time() + EXCUSED_FOR
 
     def is_up(self, role):
         """Whether a process has come as far as its work since it was started."""
@@ -157,6 +168,8 @@ class Stand(Project):
             return False
         if role == "server":
             return len(self.web_workers()) >= WORKERS
+        if role in CELERY_WORKERS:
+            return bool(self.pool_processes(role))
         if role in CELERY:
             return time.time() - self.started_at[role] > CELERY_IS_UP_AFTER
         with suppress(OSError):
@@ -171,6 +184,14 @@ class Stand(Project):
             for process in children_of(self.children.started["server"].pid)
             if _is_worker(process)
         ]
+
+    def pool_processes(self, worker):
+        """The processes in which a worker of Celery makes its passes; none before they are up."""
+        pool = children_of(self.children.started[worker].pid)
+        with suppress(psutil.Error):
+            if pool and time.time() - pool[0].create_time() > POOL_IS_UP_AFTER:
+                return pool
+        return []
 
     def pids(self):
         """Role and process id of each process that runs now."""

@@ -17,7 +17,7 @@ import pytest
 
 from daemons.registry import DAEMONS
 from project.children import wait_until
-from tests.long.stand import CELERY, Stand, children_of, gone
+from tests.long.stand import CELERY, CELERY_WORKERS, Stand, children_of, gone
 from tests.long.truth import check_the_end
 from tests.long.volunteers import Swarm
 
@@ -160,13 +160,14 @@ class Reaper:
 
     def pool_process(self):
         """One of the processes in which a worker of Celery makes its passes."""
-        name = self.rng.choice(["worker1", "worker2"])
-        pool = children_of(self.stand.children.started[name].pid) if self.stand.is_up(name) else []
+        name = self.rng.choice(CELERY_WORKERS)
+        pool = self.stand.pool_processes(name) if self.stand.is_up(name) else []
+        self.stand.excuse(name)
         return self._strike(self.rng.choice(pool), "pool process of Celery") if pool else None
 
     def web_worker(self):
         workers = self.stand.web_workers() if self.stand.is_up("server") else []
-        self.stand.server_may_end_until = time.time() + 10
+        self.stand.excuse("server")
         return self._strike(self.rng.choice(workers), "web worker") if workers else None
 
     def web_parent(self):
