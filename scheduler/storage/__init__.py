@@ -3,7 +3,7 @@
 Everything lies under ``settings.VAR_DIR``::
 
     download/<fan>/<name>        what clients fetch, immutable once published
-    download/.staging/           written, not yet published
+    download/<fan>/.<x>.staged   written, not yet published
     upload/<fan>/<name>          a finished upload, never written again
     upload/<fan>/.<name>.part    one that is still arriving
     upload/<fan>/.<name>.digest  its digest, where the file system keeps no attributes

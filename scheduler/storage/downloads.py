@@ -16,7 +16,7 @@ from django.conf import settings
 from scheduler.storage.deleting import delete_each, delete_with_digest
 from scheduler.storage.digests import Digest, Hashes, digest_of, keep_digest, read_digest
 from scheduler.storage.disk import create, link, unlink, write_all
-from scheduler.storage.names import beside, path_of
+from scheduler.storage.names import beside, fan_out, path_of
 from scheduler.storage.syncing import sync
 
 _CHUNK: Final = 1 << 20
@@ -44,8 +44,10 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
     if isinstance(source, str | os.PathLike):
         with open(source, "rb") as file:
             return stage_file(file)
-    folder = Path(settings.VAR_DIR, "download", ".staging")
-    path = folder / f"{os.getpid()}-{secrets.token_hex(8)}"
+    # Not all in one folder: ext4 puts a file beside its folder, and passes over the inodes that
+    # were freed there in the last minutes one by one (decision 14).
+    token = secrets.token_hex(8)
+    path = Path(settings.VAR_DIR, "download", fan_out(token), f".{os.getpid()}-{token}.staged")
     descriptor = create(os.fspath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     hashes = Hashes()
     try:

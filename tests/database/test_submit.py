@@ -168,7 +168,7 @@ class TestWhatIsWritten:
             (1, "in2", False, 5),
             (0, "in", True, 4),
         ]
-        assert not any((own_folder / "download" / ".staging").iterdir())
+        assert not any((own_folder / "download").glob("*/.*.staged"))
 
     def test_a_known_content_keeps_its_name_and_may_be_named(self) -> None:
         an_app()
@@ -239,7 +239,7 @@ class TestWhatIsRefused:
         submit_some(replace(GOOD, name="old"))
         with pytest.raises(DuplicateNames):
             submit_some(replace(GOOD, name="old", input_files=(an_input(b"x"),)))
-        assert not any((own_folder / "download" / ".staging").iterdir())
+        assert not any((own_folder / "download").glob("*/.*.staged"))
         assert not File.objects.exists()
 
 

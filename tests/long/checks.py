@@ -117,11 +117,7 @@ def not_archived(submitted):
 
 def _files(hierarchy):
     top = settings.VAR_DIR / hierarchy
-    return [
-        path
-        for path in top.rglob("*")
-        if path.is_file() and not path.name.startswith(".") and ".staging" not in path.parts
-    ]
+    return [path for path in top.rglob("*") if path.is_file() and not path.name.startswith(".")]
 
 
 def hold(faults):

@@ -119,11 +119,22 @@ def test_a_url_path_is_quoted() -> None:
 def test_a_staged_file_is_not_public_until_it_is_published(either_way) -> None:
     staged = storage.stage_bytes(b"content")
     assert staged.digest == digest_of(b"content")
-    assert staged.path.parent == either_way / "download" / ".staging"
+    assert staged.path.name.startswith(".")
+    assert staged.path.parent.parent == either_way / "download"
     storage.publish(staged, "a_1")
     assert storage.download_path("a_1") == either_way / "download" / storage.fan_out("a_1") / "a_1"
     assert storage.download_path("a_1").read_bytes() == b"content"
-    assert not any((either_way / "download" / ".staging").iterdir())
+    assert not any((either_way / "download").glob("*/.*.staged"))
+
+
+def test_staged_files_are_spread_over_the_folders_of_downloads(var) -> None:
+    # In one folder for all, each new file passes over the inodes of those deleted a moment ago.
+    staged = [storage.stage_bytes(b"content") for _ in range(100)]
+    assert len({one.path.parent for one in staged}) > 50
+    assert {one.path.parent.parent for one in staged} == {var / "download"}
+    for one in staged:
+        storage.discard(one)
+    assert files_under(var) == set()
 
 
 @pytest.mark.parametrize("as_path", [True, False])
