@@ -75,6 +75,18 @@ WEB_PLANS = (
 PLANS = "-c random_page_cost=1.1 -c jit=off"
 
 
+#: How a database is noticed that is away without a word: it was frozen, or the line is cut.
+#: Seconds until a connection must be there, and until one over the network is tried and given up;
+#: milliseconds for what was sent to arrive.  DATABASE_URL may say otherwise.
+LINE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+
+
 def _embedded() -> dict[str, Any]:
     server = EmbeddedPostgres(VAR_DIR).conninfo()
     return {
@@ -101,7 +113,7 @@ def _database() -> dict[str, Any]:
         **chosen,
         "CONN_MAX_AGE": 0 if DATABASE_POOL else None,
         "CONN_HEALTH_CHECKS": not DATABASE_POOL,
-        "OPTIONS": {**chosen["OPTIONS"], **ours},
+        "OPTIONS": {**LINE, **chosen["OPTIONS"], **ours},
     }
 
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from scheduler.config import ProjectConfig
 from scheduler.operations import maintenance
-from scheduler.rpc import absence, conversation
+from scheduler.rpc import absence, conversation, patience
 from scheduler.rpc.batches import Batches, TooManyWait
 from scheduler.rpc.conversation import Call
 from scheduler.wire import replies, requests
@@ -138,7 +138,7 @@ def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> Sche
         return conversation.refuse(config, BUSY, delay=_spread(config.busy_delay), down=True)
     except (OperationalError, InterfaceError) as error:
         # Clients lose nothing: what is not acknowledged comes again.
-        absence.of_the_database.begins(error)
+        absence.of_the_database.begins(patience.with_the_database.cause_of(error))
         text = "The project's database is away for the moment; your client will try again."
         return conversation.refuse(config, text, delay=_spread(MINUTE), down=True)
     absence.of_the_database.ends()
@@ -147,7 +147,8 @@ def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> Sche
 
 def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
     try:
-        return conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
+        with patience.with_the_database.waiting():
+            return conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
     finally:
         # The next to lead needs a connection, while this thread writes its own reply.
         if not connection.in_atomic_block:
