@@ -98,10 +98,10 @@ class Computer:
                 self.past[name] = self.held.pop(name)
         new = [result.name for result in reply.results if result.name not in self.held]
         if new:
-            rows = Result.objects.filter(name__in=new).values_list(
+            rows = Result.objects.filter(name__in=new).order_by("pk")
+            for name, pk, workunit, outputs in rows.values_list(
                 "name", "id", "workunit__name", "workunit__outputs"
-            )
-            for name, pk, workunit, outputs in rows:
+            ):
                 uploads = tuple(output_name(name, pk, at) for at in range(len(outputs)))
                 self.held[name] = Held(workunit, uploads)
             world.note_given(new)

@@ -71,7 +71,10 @@ class Ground:
         self._home = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
         self._template = self._home / "template"
         self.keys = {}
-        self._statement = ""
+        self._tables = []
+        self._refill = ""
+        #: A connection whose transaction lasts as long as a walk.
+        self._onlooker = None
 
     def lay(self):
         """Publish the apps and make the accounts; remember all of it."""
@@ -97,12 +100,29 @@ class Ground:
                 now=NOON,
             )
             self.keys[name] = made.key
-        self._statement = _restoring_statement()
+        with connection.cursor() as cursor:
+            self._tables = _tables(cursor)
+        self._refill = _refilling_statement(self._tables)
+        self._let_autovacuum("off")
 
-    def clear(self):
-        """Put every row and file back to what `lay` made."""
+    def clear(self, *, anew=False):
+        """Put every row and file back to what `lay` made.
+
+        If `anew`, where new rows will lie is the same each time, and so is their order among equals:
+        tables and connection are new, and an onlooker's transaction keeps dead rows where they are.
+        """
+        wiping = [f"DELETE FROM {table}" for table in self._tables]
+        if anew:
+            self._dismiss_onlooker()
+            connection.close()
+            _drop_ledger_days()
+            wiping = [f"TRUNCATE {', '.join(self._tables)}, django_admin_log"]
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(self._statement)
+            cursor.execute("; ".join([*wiping, self._refill]))
+        if anew:
+            self._onlooker = connection.copy()
+            with self._onlooker.cursor() as cursor:
+                cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
         var = self._home / "var"
         shutil.rmtree(var, ignore_errors=True)
         shutil.copytree(self._template, var)
@@ -116,9 +136,26 @@ class Ground:
 
     def leave(self):
         """Remove the files."""
+        self._dismiss_onlooker()
+        self._let_autovacuum("on")
         shutil.rmtree(self._home, ignore_errors=True)
         for sink in (counted.remember, counted.write_a_row):
             assimilators.KINDS.pop(sink.__name__, None)
+
+    def _dismiss_onlooker(self):
+        if self._onlooker is not None:
+            self._onlooker.close()
+            self._onlooker = None
+
+    def _let_autovacuum(self, state):
+        """Nobody else may choose a moment at which rows move or plans change."""
+        plain = [table for table in self._tables if table != "ledger_entry"]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "; ".join(
+                    f"ALTER TABLE {table} SET (autovacuum_enabled = {state})" for table in plain
+                )
+            )
 
 
 def _publish(app, number, platform):
@@ -148,10 +185,22 @@ def _wipe():
         cursor.execute("; ".join(f"DELETE FROM {table}" for table in _tables(cursor)))
 
 
-def _restoring_statement():
-    """Copy every table aside; the statement that brings all of them back."""
+def _drop_ledger_days():
+    """Leave the ledger but its default partition, as if no purger had been there yet."""
     with connection.cursor() as cursor:
-        tables = _tables(cursor)
+        cursor.execute(
+            "SELECT string_agg(inhrelid::regclass::text, ', ') FROM pg_inherits WHERE"
+            " inhparent = 'ledger_entry'::regclass"
+            " AND inhrelid <> 'ledger_entry_default'::regclass"
+        )
+        (days,) = cursor.fetchone()
+        if days:
+            cursor.execute(f"DROP TABLE {days}")
+
+
+def _refilling_statement(tables):
+    """Copy every table aside; the statement that fills them from there."""
+    with connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA IF EXISTS ground CASCADE; CREATE SCHEMA ground")
         filled = []
         for table in tables:
@@ -166,7 +215,6 @@ def _restoring_statement():
         sequences = cursor.fetchall()
     return "; ".join(
         [
-            *(f"DELETE FROM {table}" for table in tables),
             *(f"INSERT INTO {table} SELECT * FROM ground.{table}" for table in filled),
             *(f"SELECT setval('{name}', {last}, {called})" for name, last, called in sequences),
         ]

@@ -6,7 +6,7 @@ import re
 
 from django.db import DatabaseError
 
-from scheduler.models import Result, Workunit
+from scheduler.models import LedgerEntry, Result, Workunit
 from scheduler.queries.timeline import describe_move, moves_of
 from tests.long.ground import APPS
 
@@ -31,6 +31,11 @@ def tell(error, story):
     return "\n".join([said, *known, *(last if story else ())])
 
 
+def trace(world):
+    """All that happened in a walk, as lines: what was done, then every move in the ledger."""
+    return world.story + sorted(_move(entry) for entry in LedgerEntry.objects.all())
+
+
 def _known(name):
     rows = list(Workunit.objects.filter(name=name).values())
     if not rows:
@@ -50,7 +55,7 @@ def _listed(row):
 
 def _move(entry):
     words = describe_move(entry)
-    of = f"result {entry.result_id}" if entry.result_id else "the workunit"
+    of = f"result {entry.result_id}" if entry.result_id else f"workunit {entry.workunit_id}"
     return (
         f"{entry.at:%d. %H:%M:%S} {of}, {words.axis}: {words.source} to {words.target},"
         f" because {words.because} (by {words.by})"

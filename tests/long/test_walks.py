@@ -8,11 +8,11 @@ from collections import Counter
 
 import pytest
 
-from tests.long.walking import walk
+from tests.long.telling import tell, trace
+from tests.long.walking import play, steps_of, walk
+from tests.long.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-VACUUM_EVERY = 100
 
 
 def make_walks(ground, proof, number, part=0):
@@ -21,8 +21,6 @@ def make_walks(ground, proof, number, part=0):
     began = time.monotonic()
     try:
         for seed in range(first, first + number):
-            if (seed - first) % VACUUM_EVERY == 0:
-                ground.vacuum()
             walk(ground, seed, tried)
     finally:
         proof.count(walks=tried["walks"], steps=tried["steps"])
@@ -37,6 +35,22 @@ def quiet_logs():
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+def test_a_walk_does_the_same_whatever_its_process_did_before(ground, proof):
+    seed = proof.seed()
+    traces = [trace(play(ground, steps_of(one), Counter())) for one in (seed, seed + 1, seed)]
+    assert traces[0] == traces[2] != traces[1]
+
+
+def test_of_what_is_broken_rows_moves_and_the_last_steps_are_told(ground):
+    world = World(ground, Counter())
+    (name,) = world.submit("plain", 1)
+    world.run("transitioner")
+    told = tell(AssertionError(f"{name} is broken"), world.story)
+    assert f"{name}: id 1, name {name}" in told
+    assert "result 1, result: nothing to UNSENT, because replica needed (by transitioner)" in told
+    assert "01. 12:00:00 transitioner: 1 workunit: 1 replicated" in told
 
 
 def test_thirty_walks_keep_every_promise(ground, proof):

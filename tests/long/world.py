@@ -8,16 +8,15 @@ from unittest.mock import patch
 
 from django.conf import settings
 
-from daemons import registry, timeout_checker, trickle_handler
+from daemons import registry
 from daemons.tally import Shard, Tally
-from daemons.validator import turns
 from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
 from scheduler.models import Account, Result, Workunit
 from scheduler.operations import batches, cancel, merge_hosts, parked, revalidate
 from scheduler.operations.submit import submit
 from scheduler.rpc import conversation
 from tests.conftest import NOON
-from tests.long import checks, counted
+from tests.long import checks, counted, sameness
 from tests.long.computers import Computer
 from tests.long.faults import Fault
 from tests.long.ground import ANGELS, WANDERERS
@@ -39,10 +38,10 @@ BATCH = "together"
 class World:
     """Everything of one walk: the clock, the computers, what was submitted and what died."""
 
-    def __init__(self, ground, tried):
-        ground.clear()
+    def __init__(self, ground, tried, *, anew=False):
+        ground.clear(anew=anew)
         self.tried = tried
-        _forget_what_processes_know()
+        sameness.forget()
         self.now = self.latest = NOON
         self.computers = [
             Computer(owner, ground.keys[owner], kind=copy % 2, copy=copy)
@@ -97,7 +96,7 @@ class World:
             if fault.has_struck:
                 self.deaths[what] += 1
                 self.tried[f"death in {what}"] += 1
-                _forget_what_processes_know()
+                sameness.forget()
                 self.note(f"death in {what}, at {fault.struck_at}")
                 return None
         self.note(f"{what}: {answer.sentence()}" if isinstance(answer, Tally) else what)
@@ -305,12 +304,3 @@ def cancel_helpless(world):
 
 def _changed(tally):
     return bool(tally is not None and (tally.changed or tally.more))
-
-
-def _forget_what_processes_know():
-    """What a process keeps in memory dies with it."""
-    turns._hangs.clear()
-    turns._resting.clear()
-    timeout_checker._counted_at.clear()
-    timeout_checker._said_of = None
-    trickle_handler._named_unknown.clear()

@@ -1,0 +1,63 @@
+"""Has a walk depend on its seed alone, whatever its process did or knew before."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import count
+from unittest.mock import patch
+
+from django.conf import settings
+
+from daemons import assimilator, low_water, purger, timeout_checker, transitioner, trickle_handler
+from daemons import validator as validators
+from daemons.validator import turns
+from scheduler.operations import search
+from scheduler.queries import catalog
+from scheduler.storage import archive, notices
+
+#: Whatever draws lots has this key: a project's own is another on each machine.
+CHANCE_KEY = "walk"
+#: So few days of the ledger are made ahead: each walk makes its own, and a table takes long.
+DAYS_AHEAD = 2
+#: Who reads the seconds that pass, beside the clock: each reading is a moment later than the last.
+_READERS = (
+    (low_water, "monotonic"),
+    (assimilator, "monotonic"),
+    (turns, "monotonic"),
+    (trickle_handler, "monotonic"),
+    (search, "perf_counter"),
+)
+MOMENT = 1 / 1024
+
+
+def forget():
+    """Forget what a process knows: it dies, or another walk begins in it."""
+    for daemon in (assimilator, purger, transitioner, validators):
+        daemon._queues.clear()
+    assimilator._unsettled.clear()
+    validators._warned.clear()
+    turns._hangs.clear()
+    turns._resting.clear()
+    timeout_checker._counted_at.clear()
+    timeout_checker._said_of = None
+    trickle_handler._named_unknown.clear()
+    search._host_marks._cursors.clear()
+    search.low_water._waters.clear()
+    catalog._kept = None
+    notices._notices.clear()
+    archive._ends.clear()
+
+
+@contextmanager
+def kept():
+    """In here, a process knows nothing from before, and nothing hangs on how fast it is."""
+    forget()
+    readings, project = count(), settings.PROJECT
+    with ExitStack() as stack:
+        stack.callback(setattr, settings, "PROJECT", project)
+        settings.PROJECT = replace(project, chance_key=CHANCE_KEY)
+        stack.enter_context(patch.object(purger, "DAYS_AHEAD", DAYS_AHEAD))
+        for reader, name in _READERS:
+            stack.enter_context(patch.object(reader, name, lambda: next(readings) * MOMENT))
+        yield
