@@ -71,7 +71,7 @@ def keep(
 
     Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
     four if there is something new.  Raises `UnknownFiles`, `FileInMotion` and what
-    `storage.publish` raises.
+    `storage.publish_all` raises.
     """
     asked = set(names)
     known = _lock(wanted, asked)
@@ -115,9 +115,7 @@ def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
             "now": now,
         },
     )
-    for file in made:
-        storage.publish(wanted[file.sha256].staged, file.name)
-    storage.sync_downloads(file.name for file in made)
+    storage.publish_all({file.name: wanted[file.sha256].staged for file in made})
     return {file.sha256: file for file in made}
 
 

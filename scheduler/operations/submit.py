@@ -1,10 +1,11 @@
 """Create workunits: thousands in a handful of statements [operations].
 
 Theory of operation.  Everything that can be refused is refused before anything is written, with
-all its faults at once.  Contents are staged on disk before the transaction opens, and stand under
-their names before it commits; a crash between leaves a file that no row names, never a row without
-its file.  Ids are drawn beforehand, so that one statement inserts the workunits, their inputs and
-the first entries of their ledger, without a join.  What workunits have in common is sent once.
+all its faults at once.  Contents are hashed (those that come by path, copied) before the
+transaction opens, and stand under their names, on the disk for good, before it commits; a crash
+between leaves a file that no row names, never a row without its file.  Ids are drawn beforehand, so
+that one statement inserts the workunits, their inputs and the first entries of their ledger,
+without a join.  What workunits have in common is sent once.
 """
 
 from __future__ import annotations
@@ -278,7 +279,7 @@ def _open_batch(
 
 @contextmanager
 def _staged(workunits: Sequence[NewWorkunit]) -> Iterator[dict[bytes | str, storage.Staged]]:
-    """Every content and every path that the workunits bring, on disk, each once."""
+    """Every content and every path that the workunits bring, hashed, each once."""
     staged: dict[bytes | str, storage.Staged] = {}
     try:
         for workunit in workunits:

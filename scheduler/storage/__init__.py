@@ -3,16 +3,17 @@
 Everything lies under ``settings.VAR_DIR``::
 
     download/<fan>/<name>        what clients fetch, immutable once published
-    download/<fan>/.<x>.staged   written, not yet published
+    download/<fan>/.<x>.staged   copied from a path, not yet published
     upload/<fan>/<name>          a finished upload, never written again
     upload/<fan>/.<name>.part    one that is still arriving
     upload/<fan>/.<name>.digest  its digest, where the file system keeps no attributes
     results/<app>/...            what the assimilator keeps
     archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
 
-Two rules make it safe against crashes and against each other: a name appears only by an atomic
-rename or link of a complete file, and the path of a partial upload is renamed or removed only by
-the one who holds its lock.
+Two rules make it safe against crashes and against each other: a name that anybody may ask for
+appears only by an atomic rename or link of a complete file (a new input, whose name nobody knows
+before its row is committed, is written in its place), and the path of a partial upload is renamed
+or removed only by the one who holds its lock.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scheduler.storage.downloads import (
     discard,
     open_download,
     publish,
+    publish_all,
     stage_bytes,
     stage_file,
     sync_downloads,
@@ -93,6 +95,7 @@ __all__ = [
     "open_download",
     "open_upload",
     "publish",
+    "publish_all",
     "put_notice",
     "put_upload",
     "read_archive",

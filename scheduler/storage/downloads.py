@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,7 +15,7 @@ from django.conf import settings
 from scheduler.storage.deleting import delete_each, delete_with_digest
 from scheduler.storage.digests import Digest, Hashes, digest_of, keep_digest, read_digest
 from scheduler.storage.disk import create, link, unlink, write_all
-from scheduler.storage.names import beside, fan_out, path_of
+from scheduler.storage.names import fan_out, path_of
 from scheduler.storage.syncing import sync
 
 _CHUNK: Final = 1 << 20
@@ -28,15 +27,18 @@ class FileNameTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A complete file that has no public name yet."""
+    """A complete content that has no public name yet: in memory, or in a file of its own."""
 
-    path: Path
     digest: Digest
+    data: bytes = b""
+    path: Path | None = None
 
 
 def stage_bytes(data: bytes) -> Staged:
-    """Write bytes where ``publish`` can find them."""
-    return stage_file(io.BytesIO(data))
+    """Hash bytes for ``publish``, which writes them: those that are known are never written."""
+    hashes = Hashes()
+    hashes.update(data)
+    return Staged(hashes.digest(), data)
 
 
 def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
@@ -47,8 +49,8 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
     # Not all in one folder: ext4 puts a file beside its folder, and passes over the inodes that
     # were freed there in the last minutes one by one (decision 14).
     token = secrets.token_hex(8)
-    path = Path(settings.VAR_DIR, "download", fan_out(token), f".{os.getpid()}-{token}.staged")
-    descriptor = create(os.fspath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    path = f"{settings.VAR_DIR}/download/{fan_out(token)}/.{os.getpid()}-{token}.staged"
+    descriptor = create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     hashes = Hashes()
     try:
         with open(descriptor, "wb", buffering=0) as staged:
@@ -57,22 +59,38 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
                 write_all(descriptor, chunk)
             digest = hashes.digest()
             with contextlib.suppress(OSError):  # the published file can be hashed again
-                keep_digest(staged.fileno(), os.fspath(path), digest)
+                keep_digest(staged.fileno(), path, digest)
     except BaseException:
-        path.unlink(missing_ok=True)
+        unlink(path)
         raise
-    return Staged(path, digest)
+    return Staged(digest, path=Path(path))
+
+
+def publish_all(contents: Mapping[str, Staged]) -> None:
+    """Publish contents by name and put them on the disk for good, all or none."""
+    published: list[str] = []
+    try:
+        for name, staged in contents.items():
+            publish(staged, name)
+            published.append(name)
+        sync_downloads(published)
+    except BaseException:
+        delete_downloads(published)
+        raise
 
 
 def publish(staged: Staged, name: str) -> None:
-    """Give a staged file its public name, at once and for ever.
+    """Give a staged content its public name, for ever.
 
     The same content under the same name is fine; another content raises FileNameTaken, for
-    clients keep the old file (PROTOCOL trap 4). The staged file is gone afterwards.
+    clients keep the old file (PROTOCOL trap 4). A staged file is gone afterwards.
     """
     final = path_of("download", name)
     try:
-        link(os.fspath(staged.path), final)
+        if staged.path is None:
+            _write(final, staged)
+        else:
+            link(os.fspath(staged.path), final)
     except FileExistsError:
         existing = digest_of(final)
         if existing != staged.digest:
@@ -86,11 +104,24 @@ def publish(staged: Staged, name: str) -> None:
     discard(staged)
 
 
+def _write(final: str, staged: Staged) -> None:
+    """Write under the public name at once: nobody asks for it before its row is committed."""
+    descriptor = create(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        write_all(descriptor, staged.data)
+        with contextlib.suppress(OSError):  # it can be hashed again
+            keep_digest(descriptor, final, staged.digest)
+    except BaseException:
+        unlink(final)
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def discard(staged: Staged) -> None:
     """Forget a staged file; doing so twice is fine."""
-    path = os.fspath(staged.path)
-    unlink(path)
-    unlink(beside(path, "digest"))
+    if staged.path is not None:
+        delete_with_digest(os.fspath(staged.path))
 
 
 def open_download(name: str) -> tuple[BinaryIO, Digest | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import timedelta
-from io import StringIO
+from io import BytesIO, StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -113,7 +113,7 @@ def test_published_files_that_the_database_does_not_know_go_after_a_day():
     names = {"known": file.name, "orphan": "orphan_1", "young": "orphan_2"}
     for word in ("orphan", "young"):
         storage.publish(storage.stage_bytes(word.encode()), names[word])
-    staged = storage.stage_bytes(b"never published")
+    staged = storage.stage_file(BytesIO(b"never published"))
     at = (NOON - timedelta(days=2)).timestamp()
     for path in (storage.download_path(file.name), storage.download_path("orphan_1"), staged.path):
         os.utime(path, (at, at))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -236,11 +238,36 @@ class TestWhatIsRefused:
 
     def test_nothing_stays_staged_after_a_refusal(self, own_folder: Path) -> None:
         an_app()
+        source = own_folder / "in.txt"
+        source.parent.mkdir(exist_ok=True)
+        source.write_bytes(b"y")
         submit_some(replace(GOOD, name="old"))
+        inputs = (an_input(b"x"), NewFile(open_name="in2", path=str(source)))
         with pytest.raises(DuplicateNames):
-            submit_some(replace(GOOD, name="old", input_files=(an_input(b"x"),)))
+            submit_some(replace(GOOD, name="old", input_files=inputs))
         assert not any((own_folder / "download").glob("*/.*.staged"))
         assert not File.objects.exists()
+
+    def test_a_disk_that_is_full_in_the_middle_keeps_nothing(
+        self, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        an_app()
+        write, written = os.write, []
+
+        def full(descriptor: int, data: bytes) -> int:
+            written.append(data)
+            if len(written) > 2:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return write(descriptor, data)
+
+        inputs = [replace(GOOD, input_files=(an_input(b"%d" % i),)) for i in range(5)]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            with pytest.raises(OSError, match="No space left"):
+                submit_some(*inputs)
+        assert not [path for path in (own_folder / "download").rglob("*") if path.is_file()]
+        assert not Workunit.objects.exists()
+        assert submit_some(*inputs).count == len(inputs)
 
 
 @pytest.mark.django_db

@@ -185,3 +185,25 @@ def test_every_pass_renews_its_plans(monkeypatch):
     drive = Drive(lambda: NOON, stop=StopSign(), limit=10, pause=1.0)
     drive.run_pass(find("transitioner"))
     assert renewed == ["before the pass"]
+
+
+def test_known_files_are_looked_up_one_by_one_whatever_they_are(never_analysed):
+    """Once prepared, the statement is planned for no files in particular."""
+    statement = sql.load("lock_known_files")
+    for place, name in enumerate(("contents", "names"), 1):
+        statement = statement.replace(f"%({name})s", f"${place}")
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO file (name, sha256, md5, nbytes, created_at)"
+            " SELECT 'f' || n, 's' || n, '', 0, %s FROM generate_series(1, 50000) AS n",
+            [NOON],
+        )
+        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        cursor.execute(f"PREPARE known AS {statement}")
+        cursor.execute("EXPLAIN (FORMAT JSON) EXECUTE known ('{s7, s9}', '{f8}')")
+        (plan,) = cursor.fetchone()
+        cursor.execute("EXECUTE known ('{s7, s9}', '{f8}')")
+        assert [name for _, name, _ in cursor.fetchall()] == ["f7", "f8", "f9"]
+        cursor.execute("DEALLOCATE known")
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    assert "file" not in set(scanned(plan[0]["Plan"]))

@@ -116,20 +116,24 @@ def test_a_url_path_is_quoted() -> None:
 # Downloads
 
 
-def test_a_staged_file_is_not_public_until_it_is_published(either_way) -> None:
-    staged = storage.stage_bytes(b"content")
+@pytest.mark.parametrize(
+    "stage", [storage.stage_bytes, lambda data: storage.stage_file(io.BytesIO(data))]
+)
+def test_what_is_staged_is_not_public_until_it_is_published(either_way, stage) -> None:
+    staged = stage(b"content")
     assert staged.digest == digest_of(b"content")
-    assert staged.path.name.startswith(".")
-    assert staged.path.parent.parent == either_way / "download"
+    assert {name.rpartition(".")[2] for name in files_under(either_way)} <= {"staged", "digest"}
     storage.publish(staged, "a_1")
     assert storage.download_path("a_1") == either_way / "download" / storage.fan_out("a_1") / "a_1"
-    assert storage.download_path("a_1").read_bytes() == b"content"
-    assert not any((either_way / "download").glob("*/.*.staged"))
+    file, digest = storage.open_download("a_1")
+    with file:
+        assert (file.read(), digest) in {(b"content", staged.digest), (b"content", None)}
+    assert not any((either_way / "download").glob("*/.*.staged*"))
 
 
 def test_staged_files_are_spread_over_the_folders_of_downloads(var) -> None:
     # In one folder for all, each new file passes over the inodes of those deleted a moment ago.
-    staged = [storage.stage_bytes(b"content") for _ in range(100)]
+    staged = [storage.stage_file(io.BytesIO(b"content")) for _ in range(100)]
     assert len({one.path.parent for one in staged}) > 50
     assert {one.path.parent.parent for one in staged} == {var / "download"}
     for one in staged:
@@ -166,7 +170,7 @@ def test_publishing_the_same_content_twice_is_fine(either_way) -> None:
 
 def test_trap_04_another_content_never_takes_a_published_name(either_way) -> None:
     storage.publish(storage.stage_bytes(b"version 1"), "worker")
-    staged = storage.stage_bytes(b"version 2")
+    staged = storage.stage_file(io.BytesIO(b"version 2"))
     with pytest.raises(storage.FileNameTaken, match="version or content hash in the name"):
         storage.publish(staged, "worker")
     assert storage.download_path("worker").read_bytes() == b"version 1"
@@ -180,11 +184,15 @@ def test_publishing_works_where_files_have_one_name_only(var, monkeypatch) -> No
         raise PermissionError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", no_links)
-    storage.publish(storage.stage_bytes(b"content"), "a_1")
+
+    def staged(data):
+        return storage.stage_file(io.BytesIO(data))
+
+    storage.publish(staged(b"content"), "a_1")
     assert storage.download_path("a_1").read_bytes() == b"content"
-    storage.publish(storage.stage_bytes(b"content"), "b_1")
+    storage.publish(staged(b"content"), "b_1")
     with pytest.raises(storage.FileNameTaken):
-        storage.publish(storage.stage_bytes(b"other"), "a_1")
+        storage.publish(staged(b"other"), "a_1")
 
 
 def test_published_files_can_be_read_by_a_web_server(var) -> None:
