@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from scheduler.config import ProjectConfig
 from scheduler.operations import maintenance
-from scheduler.rpc import absence, conversation, patience
+from scheduler.rpc import absence, conversation, patience, plans
 from scheduler.rpc.batches import Batches, TooManyWait
 from scheduler.rpc.conversation import Call
 from scheduler.wire import replies, requests
@@ -148,6 +148,7 @@ def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> Sche
 def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
     try:
         with patience.with_the_database.waiting():
+            plans.renew()
             return conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
     finally:
         # The next to lead needs a connection, while this thread writes its own reply.

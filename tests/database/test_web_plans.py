@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -45,8 +46,9 @@ STATEMENTS = sorted(
 )
 
 
-def kept_plan(name: str) -> dict[str, Any]:
-    """The plan that a connection of a web process makes of a statement, once for all parameters."""
+@contextmanager
+def kept(name: str) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Prepare a statement as a web process does; what is yielded tells the plan that it keeps."""
     numbers: dict[str, int] = {}
 
     def number(parameter: re.Match[str]) -> str:
@@ -54,16 +56,23 @@ def kept_plan(name: str) -> dict[str, Any]:
 
     text = re.sub(r"%\((\w+)\)s", number, sql.load(name)).replace("%%", "%")
     values = f"({', '.join('NULL' for _ in numbers)})" if numbers else ""
-    with connection.cursor() as cursor:
-        # As they are created: neither other tests' rows nor what was ever known of them.
-        cursor.execute("TRUNCATE workunit, result, file, host, account, team CASCADE")
-        for option, value in re.findall(r"-c (\w+)=(\w+)", settings.WEB_PLANS):
-            cursor.execute(f"SET LOCAL {option} = {value}")
-        cursor.execute(f"PREPARE kept AS {text}".replace("%", "%%"), ())
+
+    def plan() -> dict[str, Any]:
         cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE kept {values}")
         (plan,) = cursor.fetchone()
-        cursor.execute("DEALLOCATE kept")
-    return (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+        return (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+
+    options = re.findall(r"-c (\w+)=(\w+)", settings.WEB_PLANS)
+    with connection.cursor() as cursor:
+        for option, value in options:
+            cursor.execute(f"SET {option} = {value}")
+        cursor.execute(f"PREPARE kept AS {text}".replace("%", "%%"), ())
+        try:
+            yield plan
+        finally:
+            cursor.execute("DEALLOCATE kept")
+            for option, _ in options:
+                cursor.execute(f"RESET {option}")
 
 
 def read_whole(node: dict[str, Any]) -> Iterator[str]:
@@ -75,15 +84,24 @@ def read_whole(node: dict[str, Any]) -> Iterator[str]:
         yield from read_whole(child)
 
 
-@pytest.mark.django_db
+@pytest.fixture
+def _as_created(db):
+    """Tables of which nothing is known: neither other tests' rows nor that there are none."""
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE workunit, result, file, host, account, team CASCADE")
+
+
+@pytest.mark.usefixtures("_as_created")
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_plan_made_while_tables_are_empty_still_goes_by_an_index(name):
-    assert list(read_whole(kept_plan(name))) == []
+    with kept(name) as plan:
+        assert list(read_whole(plan())) == []
 
 
-@pytest.mark.django_db
+@pytest.mark.usefixtures("_as_created")
 def test_what_reads_a_table_whole_is_noticed():
-    assert list(read_whole(kept_plan("read_antique_limit"))) == ["Seq Scan of workunit"]
+    with kept("read_antique_limit") as plan:
+        assert list(read_whole(plan())) == ["Seq Scan of workunit"]
 
 
 def test_exceptions_are_statements():

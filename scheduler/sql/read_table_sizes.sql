@@ -1,0 +1,7 @@
+-- How long the tables are that web processes look things up in, in bytes, at this moment.
+SELECT
+    grown.name,
+    pg_relation_size(grown.name::regclass) AS bytes
+FROM unnest(
+    '{account, app_version, file, host, host_app_version, result, result_file, workunit, workunit_file}'::text[]
+) AS grown (name)
