@@ -56,6 +56,15 @@ def _results_first(original):
     return lock
 
 
+def _when_all_are_made(original):
+    """A judgement that has the last results made before it sees that they cannot be a quorum."""
+
+    def is_out_of_results(workunit, counts):
+        return counts.total >= workunit.max_total_results and original(workunit, counts)
+
+    return is_out_of_results
+
+
 BUGS = (
     Switch(
         "lost wake-up: a report wakes nobody",
@@ -74,6 +83,11 @@ BUGS = (
             "SET transition_at = w.transition_at",
             package="daemons.sql",
         ),
+        (WALKS,),
+    ),
+    Switch(
+        "lost wake-up: what is decided has a consequence of which nobody is told",
+        Code("scheduler.policy.replication:_is_out_of_results", made=_when_all_are_made),
         (WALKS,),
     ),
     Switch(

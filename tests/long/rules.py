@@ -215,6 +215,6 @@ def the_science_refuses(_world, chance):
     counted.refusals.append(chance.choice((counted.NoRoom("no room today"), OSError("no room"))))
 
 
-@rule(1)
+@rule(3)
 def look(world, _chance):
     checks.hold(world.faults())
