@@ -107,6 +107,11 @@ def test_the_command_switches_and_says_how_it_is():
         run("off", "--message", "x")
 
 
+@pytest.fixture(autouse=True)
+def loop_without_a_database(monkeypatch):
+    monkeypatch.setattr(plans, "renew", lambda: None)
+
+
 class Switching(StopSign):
     """A stop sign whose third pause is the end of the maintenance."""
 
@@ -119,8 +124,7 @@ class Switching(StopSign):
         return self.is_set()
 
 
-def test_a_daemon_pauses_with_one_line_and_goes_on_afterwards(caplog, monkeypatch):
-    monkeypatch.setattr(plans, "renew", lambda: None)
+def test_a_daemon_pauses_with_one_line_and_goes_on_afterwards(caplog):
     maintenance.begin(now=NOON)
     stop, passes = Switching(), []
 
