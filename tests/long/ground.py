@@ -180,9 +180,13 @@ def _tables(cursor):
 
 
 def _wipe():
-    """Remove what a run that was killed left in a database that is used again."""
+    """Remove what others left in a database that is used again; numbers begin with 1 once more."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("; ".join(f"DELETE FROM {table}" for table in _tables(cursor)))
+        cursor.execute(
+            "SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, 1, FALSE)"
+            " FROM pg_sequences WHERE schemaname = 'public' AND sequencename !~ '^(django|auth)_'"
+        )
 
 
 def _drop_ledger_days():
