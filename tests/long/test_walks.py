@@ -8,6 +8,8 @@ from collections import Counter
 
 import pytest
 
+from tests.long import sameness
+from tests.long.conftest import SHORT_SEED
 from tests.long.telling import tell, trace
 from tests.long.walking import play, steps_of, walk
 from tests.long.world import World
@@ -41,6 +43,15 @@ def test_a_walk_does_the_same_whatever_its_process_did_before(ground, proof):
     seed = proof.seed()
     traces = [trace(play(ground, steps_of(one), Counter())) for one in (seed, seed + 1, seed)]
     assert traces[0] == traces[2] != traces[1]
+
+
+def test_what_a_process_learns_in_a_walk_is_forgotten_after_it(ground):
+    sameness.forget()
+    before = sameness.memories()
+    play(ground, steps_of(SHORT_SEED), Counter())
+    sameness.forget()
+    after = sameness.memories()
+    assert {name: after[name] for name in after if after[name] > before.get(name, 0)} == {}
 
 
 def test_of_what_is_broken_rows_moves_and_the_last_steps_are_told(ground):
