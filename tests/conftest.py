@@ -9,6 +9,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+# How fast a machine is that does much else beside says nothing of an example.
+hypothesis_settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("any machine")
 
 #: The moment at which tests happen; nothing reads the clock.
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
