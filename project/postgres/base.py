@@ -70,10 +70,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is _TIMESTAMPTZ:
                 register_tzloader(self.timezone, self.connection)
             return super().create_cursor(name)
-        # A connection of the pool may be new to us; its cursors take over what it knows.
-        if adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is not _TIMESTAMPTZ:
-            adapters.register_loader(_OID, _TIMESTAMPTZ)
+        self.read_times_quickly()
         return self.connection.cursor()
+
+    def read_times_quickly(self) -> None:
+        """Have the connection read times with psycopg's own loader, where UTC is meant."""
+        # One of the pool may be new to us.
+        adapters = self.connection.adapters
+        if (
+            self.timezone_name == "UTC"
+            and adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is not _TIMESTAMPTZ
+        ):
+            adapters.register_loader(_OID, _TIMESTAMPTZ)
 
     def check_database_version_supported(self) -> None:
         """Refuse a server that is too old, with a sentence."""

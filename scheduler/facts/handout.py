@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.facts.hosts import AppFacts, Candidate, VersionFacts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputFile:
+class InputFile(NamedTuple):
     """An input file of a workunit that was given out."""
 
     workunit_id: int
@@ -39,8 +38,7 @@ class VersionFile:
     signature: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(NamedTuple):
     """One result that the host was given, with what its client must know of the workunit.
 
     `outputs` is the workunit's list of output files (see `models.Workunit`).

@@ -227,8 +227,7 @@ class Twin(NamedTuple):
     ended_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldResult:
+class HeldResult(NamedTuple):
     """What the server knows of a result that a client reports or holds, or that a host should hold.
 
     `seconds` is how long it was estimated to take there.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -185,7 +185,7 @@ def as_settled(
     """The results once reports are settled; of those that counted, only the listed ones matter."""
     states = {i: state for one in settlements for i, state in one.taken.items()}
     left = [one for one in results if one.id not in states or one.name in listed]
-    return [replace(one, state=states[one.id]) if one.id in states else one for one in left]
+    return [one._replace(state=states[one.id]) if one.id in states else one for one in left]
 
 
 def _judge(

@@ -6,7 +6,6 @@ SELECT
     r.name,
     r.workunit_id,
     r.app_id,
-    r.account_id,
     r.host_id,
     r.app_version_id,
     r.server_state * 10 + r.outcome AS state,
@@ -20,7 +19,8 @@ SELECT
     w.error_mask,
     (w.cancel_requested_at IS NOT NULL) AS cancelled,
     (w.canonical_result_id IS NOT NULL) AS has_canonical,
-    (w.assimilate_state = 2) AS assimilated
+    (w.assimilate_state = 2) AS assimilated,
+    r.account_id
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE

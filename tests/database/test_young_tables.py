@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
@@ -106,16 +105,14 @@ def read_whole(monkeypatch) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     real = sql._run
 
-    @contextmanager
-    def run(name: str, params: Any, package: str) -> Iterator[Any]:
+    def run(name: str, params: Any, package: str) -> Any:
         statement = f"EXPLAIN (FORMAT JSON) {sql.load(name, package)}"
         with connection.cursor() as cursor:
             cursor.execute(statement, {"ledger": True, **params})
             (plan,) = cursor.fetchone()
         plan = json.loads(plan) if isinstance(plan, str) else plan
         found.update((name, table) for table in scanned(plan[0]["Plan"]) if table in LARGE)
-        with real(name, params, package) as cursor:
-            yield cursor
+        return real(name, params, package)
 
     monkeypatch.setattr(sql, "_run", run)
     return found

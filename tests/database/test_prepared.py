@@ -1,0 +1,122 @@
+"""What the short way of statements says, and that it outlives a rollback."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import ProgrammingError, connection, transaction
+from django.db.transaction import TransactionManagementError
+from django.db.utils import OperationalError
+from django.test.utils import CaptureQueriesContext
+from psycopg.types.json import Jsonb
+
+from scheduler import sql
+from scheduler.models import Platform
+from scheduler.sql import prepared
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+EVERYTHING = """
+    SELECT %(number)s::integer AS number, %(real)s::double precision AS real,
+        %(exact)s::numeric AS exact, %(word)s::text AS word, %(yes)s::boolean AS yes,
+        %(none)s::text AS none, %(at)s::timestamptz AS at, %(long)s::interval AS long,
+        %(day)s::date AS day, %(bytes)s::bytea AS bytes, %(said)s::jsonb AS said,
+        %(words)s::text[] AS words, %(longs)s::interval[] AS longs, %(number)s::integer AS again,
+        'a' LIKE 'a%%' AS per_cent
+"""
+VALUES: dict[str, Any] = {
+    "number": 7,
+    "real": 0.1,
+    "exact": Decimal("1.10"),
+    "word": "ü%s 'x' \\",
+    "yes": True,
+    "none": None,
+    "at": NOON,
+    "long": timedelta(days=1, seconds=2),
+    "day": NOON.date(),
+    "bytes": b"\0\xff",
+    "said": Jsonb({"a": [1, "b"]}),
+    "words": ["a", "b,"],
+    "longs": [timedelta(hours=30), timedelta(0)],
+}
+
+
+def known() -> list[str]:
+    """The texts of ours that this connection keeps prepared."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements WHERE name LIKE 'manyhands%%'")
+        return [row[0] for row in cursor.fetchall()]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("binary", [False, True])
+def test_it_answers_what_djangos_cursor_answers(binary: bool) -> None:
+    short = prepared.run(EVERYTHING, VALUES, binary=binary)
+    with CaptureQueriesContext(connection) as captured:
+        watched = prepared.run(EVERYTHING, VALUES, binary=binary)
+    assert len(captured) == 1
+    assert short == watched
+    assert short.rows[0][0] == short.rows[0][13] == 7
+    assert short.rows[0][6] == NOON
+    assert short.rows[0][6].tzinfo is not None
+
+
+@pytest.mark.django_db
+def test_a_statement_is_prepared_once_and_outlives_a_rollback() -> None:
+    def ask() -> None:
+        assert sql.fetch("lock_workunits", {"workunit_ids": [1]}) == []
+
+    ask()
+    with pytest.raises(ProgrammingError), transaction.atomic():
+        prepared.run("SELECT nonsense", {})
+    for _ in range(12):
+        list(Platform.objects.all())
+    with transaction.atomic():
+        ask()
+        transaction.set_rollback(True)
+    ask()
+    text = sql._bare(sql.load("lock_workunits")).replace("%(workunit_ids)s", "$1")
+    assert known().count(text) == 1
+
+
+@pytest.mark.django_db
+def test_nothing_runs_in_a_broken_transaction() -> None:
+    with transaction.atomic():
+        transaction.set_rollback(True)
+        with pytest.raises(TransactionManagementError):
+            prepared.run("SELECT 1", {})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_it_writes_is_kept_or_undone_with_the_transaction() -> None:
+    def add(name: str) -> int:
+        return prepared.run(
+            "INSERT INTO platform (name, user_friendly_name) VALUES (%(name)s::text, '')",
+            {"name": name},
+        ).touched
+
+    assert add("at once") == 1
+    connection.close()
+    with transaction.atomic():
+        assert add("never") == 1
+        transaction.set_rollback(True)
+    with transaction.atomic():
+        assert add("together") == 1
+    connection.close()
+    assert set(Platform.objects.values_list("name", flat=True)) >= {"at once", "together"}
+    assert not Platform.objects.filter(name="never").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_was_cut_is_said_to_be_away_and_made_anew() -> None:
+    (((own,),),) = (prepared.run("SELECT pg_backend_pid()", {}).rows,)
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [own])
+    other.close()
+    with pytest.raises(OperationalError):
+        prepared.run("SELECT pg_backend_pid()", {})
+    connection.close_if_unusable_or_obsolete()
+    assert prepared.run("SELECT pg_backend_pid()", {}).rows != [(own,)]
