@@ -33,7 +33,11 @@ _READERS = (
 MOMENT = 1 / 1024
 #: The same for ever: the columns of statements, keys as long as their files stay, and processes in
 #: which science runs that knows only what it is told.
-_HARMLESS = {"scheduler.sql._shapes", "scheduler.signing._loaded", "daemons.science.worker._own"}
+_HARMLESS = {
+    "scheduler.sql.prepared._known_columns",
+    "scheduler.signing._loaded",
+    "daemons.science.worker._own",
+}
 _MEMORY = re.compile("_[a-z]")
 
 
