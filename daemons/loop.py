@@ -22,11 +22,11 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from daemons import plans
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.wakes import woken_by
 from scheduler import wakeups
 from scheduler.operations import maintenance
+from scheduler.sql import plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,9 +20,10 @@ from django.utils import timezone
 
 from scheduler.config import ProjectConfig
 from scheduler.operations import maintenance
-from scheduler.rpc import absence, conversation, patience, plans
+from scheduler.rpc import absence, conversation, patience
 from scheduler.rpc.batches import Batches, TooManyWait
 from scheduler.rpc.conversation import Call
+from scheduler.sql import plans
 from scheduler.wire import replies, requests
 from scheduler.wire.messages import SchedulerReply
 from scheduler.wire.xml import BadXml

@@ -1,11 +1,12 @@
-"""Plans of a web process do not outlive the emptiness that they were made for."""
+"""Plans of a connection do not outlive the emptiness that they were made for."""
 
 from __future__ import annotations
 
 import pytest
 from django.db import connection
 
-from scheduler.rpc import front, plans
+from scheduler.rpc import front
+from scheduler.sql import plans
 from tests.database.test_web_plans import kept, read_whole
 from tests.work import an_app
 

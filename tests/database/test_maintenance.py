@@ -11,11 +11,12 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from daemons import loop, plans
+from daemons import loop
 from daemons.loop import Daemon, Drive, StopSign
 from daemons.tally import Tally
 from scheduler import storage
 from scheduler.operations import maintenance
+from scheduler.sql import plans
 from scheduler.wire import replies
 from tests.conftest import NOON
 

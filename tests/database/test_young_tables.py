@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
-from daemons import plans, timeout_checker, transitioner, validator
+from daemons import timeout_checker, transitioner, validator
 from daemons.loop import Drive, StopSign
 from daemons.registry import find
 from scheduler import sql
 from scheduler.facts.new_work import NewFile, NewWorkunit
 from scheduler.models import AppVersion, Host, Workunit
 from scheduler.operations import submit
+from scheduler.sql import plans
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.scripted_client import a_client
@@ -148,37 +148,6 @@ def test_passes_read_no_whole_table_that_nobody_has_analysed(never_analysed, rea
         now=NOON,
     )
     assert read_whole == set()
-
-
-def test_a_plan_made_for_another_time_is_soon_made_anew(never_analysed, monkeypatch):
-    load()
-    with connection.cursor() as cursor:
-        cursor.execute("SET plan_cache_mode = force_generic_plan")
-        cursor.execute("PREPARE kept AS SELECT id FROM workunit WHERE name LIKE 'b%%' AND id < $1")
-        # As it would be planned for a table without rows.
-        cursor.execute("SET enable_indexscan = off")
-        cursor.execute("SET enable_bitmapscan = off")
-        cursor.execute("EXECUTE kept (0)")
-        cursor.execute("RESET enable_indexscan")
-        cursor.execute("RESET enable_bitmapscan")
-    try:
-        monkeypatch.setattr(plans, "_renewed_at", monotonic())
-        plans.renew()
-        assert scanned_by_kept() == ["workunit"]
-        monkeypatch.setattr(plans, "_renewed_at", monotonic() - plans.KEPT_FOR)
-        plans.renew()
-        assert scanned_by_kept() == []
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("DEALLOCATE kept")
-            cursor.execute("RESET plan_cache_mode")
-
-
-def scanned_by_kept() -> list[str]:
-    with connection.cursor() as cursor:
-        cursor.execute("EXPLAIN (FORMAT JSON) EXECUTE kept (0)")
-        (plan,) = cursor.fetchone()
-    return list(scanned((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
 
 
 def test_every_pass_renews_its_plans(monkeypatch):

@@ -16,7 +16,8 @@ from django.utils import timezone
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
 from scheduler.operations import search
-from scheduler.rpc import front, plans
+from scheduler.rpc import front
+from scheduler.sql import plans
 from scheduler.wire import messages, replies, requests
 from tests.scripted_client import ScriptedClient, a_client, put_upload, weak_key_of
 from tests.work import an_app, workunits

@@ -11,9 +11,10 @@ import time
 import pytest
 from django.db import OperationalError
 
-from daemons import loop, plans, registry
+from daemons import loop, registry
 from daemons.loop import Daemon, Drive, Rhythm, StopSign, drain, run, stopping_on_signals
 from daemons.tally import BadShard, Shard, Tally
+from scheduler.sql import plans
 from tests.conftest import NOON
 
 

@@ -1,10 +1,11 @@
-"""Plans of a web process's statements, made anew when the tables have grown.
+"""Has a connection's statements planned anew when the tables have grown.
 
-A web process keeps one plan for each statement (decision 7).  One made while a table was empty, as
-PostgreSQL knew after a VACUUM, reads an index from end to end where it should look something up:
-there, both cost nothing.  It would stay until somebody analyses the tables, through a whole bulk
-load.  So a connection asks now and then how long the tables are, and forgets its plans when one has
-become several times as long as it was when they were made.
+A web process keeps one plan for each statement (decision 7), a daemon one for each that it ran some
+ten times.  One made while a table was empty, as PostgreSQL knew after a VACUUM, reads an index from
+end to end where it should look something up: there, both cost nothing.  It would stay until
+somebody analyses the tables, through a whole bulk load.  So a connection asks now and then how long
+the tables are, and forgets its plans when one has become several times as long as it was when they
+were made.
 """
 
 from __future__ import annotations
