@@ -64,7 +64,8 @@ class Statements:
 class Process:
     """What one process of the server cost in the pipeline: CPU per result, peaks in MB.
 
-    `resident_mb` counts all pages, `own_mb` its share of those that others hold as well (PSS).
+    `resident_mb` counts all pages, `own_mb` its share of those that others hold as well (PSS),
+    PostgreSQL's buffers left out.
     """
 
     name: str

@@ -39,7 +39,7 @@ class Census:
     def look(self) -> None:
         """Keep the greatest memory of each process by its name."""
         for name, process in self._members():
-            resident, own = _memory_mb(process.pid)
+            resident, own = _memory_mb(process.pid, of_postgres=name.startswith("postgres"))
             self._resident[name] = max(self._resident.get(name, 0.0), resident)
             self._own[name] = max(self._own.get(name, 0.0), own)
 
@@ -96,8 +96,12 @@ def _seconds(process: psutil.Process) -> float:
     return 0.0
 
 
-def _memory_mb(pid: int) -> tuple[float, float]:
-    """The most that a process ever had in memory, and its own share of what it has now."""
+def _memory_mb(pid: int, *, of_postgres: bool) -> tuple[float, float]:
+    """The most that a process ever had in memory, and its own share of what it has now.
+
+    PostgreSQL's buffers are nobody's share: they are as large as they were set, and counted for
+    whichever backend looked at them last.
+    """
     resident = own = 0.0
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
@@ -106,6 +110,9 @@ def _memory_mb(pid: int) -> tuple[float, float]:
                 resident = int(value.split()[0]) * 1024 / _MB
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
-            if line.startswith("Pss:"):
-                own = int(line.split()[1]) * 1024 / _MB
+            name, _, value = line.partition(":")
+            if name == "Pss":
+                own += int(value.split()[0]) * 1024 / _MB
+            if name == "Pss_Shmem" and of_postgres:
+                own -= int(value.split()[0]) * 1024 / _MB
     return resident, own
