@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,11 @@ class Child:
     def start(self) -> None:
         """Start the process; a session of its own keeps the terminal's Ctrl-C from it."""
         self.process = subprocess.Popen(  # noqa: S603  our own command line
-            self.command, stdin=subprocess.DEVNULL, start_new_session=True
+            self.command,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            # From its first moment: it would ask too late if we ended while it still loads.
+            preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - it takes no lock
         )
         self.started_at = monotonic()
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.long.stand import children_of
+from tests.long.stand import children_of, gone
 
 pytestmark = pytest.mark.story
 
@@ -45,8 +45,11 @@ def test_daemons_that_ended_are_started_again(make_project):
     project = make_project()
     project.start()
     daemons = child(project, "daemons")
+    project.wait(daemons.children, within=30, what="the first is started")
+    orphans = daemons.children()
 
     daemons.kill()
 
+    assert all(map(gone, orphans)), "daemons outlive their parent"
     project.wait(lambda: child(project, "daemons"), within=60, what="they are there again")
     assert project.stop() == 0, project.log()
