@@ -96,6 +96,8 @@ def once(
         none="waits",
         most=MOST_SECONDS,
     )
+    # What earlier parts had in the memory of our connection is not the pipeline's.
+    connection.close()
     stage.start_daemons(**ENVIRONMENT)
     try:
         run = _run(what, new, load, stage=stage, show=show)
