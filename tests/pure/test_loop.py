@@ -14,13 +14,7 @@ from django.db import OperationalError
 from daemons import loop, registry
 from daemons.loop import Daemon, Drive, Rhythm, StopSign, drain, run, stopping_on_signals
 from daemons.tally import BadShard, Shard, Tally
-from scheduler.sql import plans
 from tests.conftest import NOON
-
-
-@pytest.fixture(autouse=True)
-def no_database(monkeypatch):
-    monkeypatch.setattr(plans, "renew", lambda: None)
 
 
 class ScriptedStop(StopSign):
