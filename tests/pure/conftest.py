@@ -1,4 +1,4 @@
-"""What holds for all pure tests: there is no database, whose plans could be renewed."""
+"""What all pure tests share: there is no database whose plans could be renewed."""
 
 from __future__ import annotations
 
