@@ -314,6 +314,7 @@ class TestWebhook:
 
     def test_nobody_there_may_heal(self, receiver):
         url = receiver.url.replace("/take", "")
+        receiver.shutdown()
         receiver.server_close()
         finished(an_app("webhook", url=url, secret=SECRET))
         a_pass(assimilator)
