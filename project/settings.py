@@ -102,11 +102,9 @@ def _embedded() -> dict[str, Any]:
 def _database() -> dict[str, Any]:
     chosen = env.database_url("DATABASE_URL") or _embedded()
     # A client that waits for a database that is away is better told so, and soon.
-    # A connection is replaced after a minute or so: plans that it kept fit tables as they were.
-    pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5, "max_lifetime": 60}
+    pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
     # psycopg would forget, with its own prepared statements, those of `scheduler.sql.prepared`.
-    ours: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": None}
-    ours["pool"] = pool if DATABASE_POOL else False
+    ours: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": None, "pool": pool}
     said = chosen["OPTIONS"].get("options", "")
     ours["options"] = (f"{said} {WEB_PLANS}" if DATABASE_POOL else f"{PLANS} {said}").strip()
     return {

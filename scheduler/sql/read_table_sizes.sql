@@ -1,4 +1,4 @@
--- How long the tables are that web processes look things up in, in bytes, at this moment.
+-- How long the tables are that web processes and daemons look things up in, in bytes, now.
 SELECT
     grown.name,
     pg_relation_size(grown.name::regclass) AS bytes
