@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -90,15 +91,28 @@ class _TooLong(Exception):
 
 def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytearray:
     """Read a request's body, piece by piece; raises `_TooLong` if it has more than `most` bytes."""
-    left = int(length) if length.isdigit() else 0 if length else most + 1
-    if length and left > most:
+    if not length:
+        return _body_in_chunks(read, most=most)
+    left = int(length) if length.isdigit() else 0
+    if left > most:
         raise _TooLong
     body = bytearray()
     while left > 0 and (chunk := read(min(left, _CHUNK))):
         body += chunk
         left -= len(chunk)
-    if len(body) > most:
-        raise _TooLong
+    return body
+
+
+def _body_in_chunks(read: Callable[[int], bytes], *, most: int) -> bytearray:
+    """Read a body that says its length by ending; one that is too long was never in memory."""
+    with SpooledTemporaryFile(_LONG) as kept:
+        while kept.tell() <= most and (chunk := read(_CHUNK)):
+            kept.write(chunk)
+        if kept.tell() > most:
+            raise _TooLong
+        body = bytearray(kept.tell())
+        kept.seek(0)
+        kept.readinto(body)
     return body
 
 
