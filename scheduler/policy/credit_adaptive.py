@@ -131,7 +131,9 @@ def pegged_average(operations: Sequence[float], estimated: float) -> float:
     if estimated <= 0:
         return sum(operations) / len(operations)
     weights = [1 / (0.1 * estimated + abs(estimated - one)) for one in operations]
-    return sum(w * one for w, one in zip(weights, operations, strict=True)) / sum(weights)
+    mean = sum(w * one for w, one in zip(weights, operations, strict=True)) / sum(weights)
+    # No mean lies outside, but the product of a weight and a tiny number may round to nothing.
+    return min(max(mean, min(operations)), max(operations))
 
 
 def amount(claims: Sequence[Claim], *, estimated: float, rsc_fpops_bound: float) -> Decimal:
