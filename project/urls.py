@@ -10,6 +10,7 @@ from scheduler.admin import staff
 urlpatterns = [
     path("admin", RedirectView.as_view(url="/admin/", permanent=True)),
     path("admin/", staff.urls),
+    path("", include("scheduler.api.urls")),
     path("", include("scheduler.rpc.urls")),
     path("", include("scheduler.web.urls")),
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from scheduler.models.files import File
+from scheduler.models.files import File, FileHold
 from scheduler.models.hosts import Host, HostAppVersion
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
 from scheduler.models.messages import FileRequest, TrickleDown, TrickleUp, UsageSample
 from scheduler.models.people import Account, AccountKey, Team
 from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
+from scheduler.models.submitters import ApiToken, IdempotencyKey, Submitter, SubmitterApp
 from scheduler.models.troubles import Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.models.work import (
     Batch,
@@ -22,16 +23,19 @@ __all__ = [
     "Account",
     "AccountAppCredit",
     "AccountKey",
+    "ApiToken",
     "App",
     "AppVersion",
     "AppVersionFile",
     "Batch",
     "CreditEntry",
     "File",
+    "FileHold",
     "FileRequest",
     "Heartbeat",
     "Host",
     "HostAppVersion",
+    "IdempotencyKey",
     "LedgerEntry",
     "Outage",
     "PlanClass",
@@ -41,6 +45,8 @@ __all__ = [
     "Result",
     "ResultFile",
     "ScienceFailure",
+    "Submitter",
+    "SubmitterApp",
     "Team",
     "TrickleDown",
     "TrickleUp",

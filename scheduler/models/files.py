@@ -1,4 +1,4 @@
-"""The table of downloadable files: what app versions and workunits refer to."""
+"""The tables of downloadable files: what app versions and workunits refer to."""
 
 from __future__ import annotations
 
@@ -47,3 +47,25 @@ class File(models.Model):
     def __str__(self) -> str:
         """Show the physical name."""
         return self.name
+
+
+class FileHold(models.Model):
+    """One person's wish to keep a file that no workunit refers to yet, until a moment."""
+
+    # CASCADE for the deleter: a hold that is past must not keep a doomed file's row.
+    file = models.ForeignKey(File, models.CASCADE, related_name="holds", db_index=False)
+    account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    class Meta:
+        """One wish of each person for each file."""
+
+        db_table = "file_hold"
+        constraints = [
+            models.UniqueConstraint(fields=["file", "account"], name="file_hold_is_one_per_person"),
+        ]
+        indexes = [models.Index(fields=["until"], name="drop_past_file_holds")]
+
+    def __str__(self) -> str:
+        """Show the file and the moment."""
+        return f"{self.file} until {self.until:%Y-%m-%d %H:%M}"

@@ -24,6 +24,24 @@ class CreditRule(models.TextChoices):
     NONE = "none"
 
 
+class AppKind(models.TextChoices):
+    """What is published of an app, and how a computer runs it (docs/apps.md)."""
+
+    NATIVE = "native"
+    SCRIPT = "script"
+    COMMAND = "command"
+    CONTAINER = "container"
+
+
+class SuccessRule(models.TextChoices):
+    """What makes a report a success, if all outputs have come."""
+
+    EXIT_CODE = "exit_code"
+    EMPTY_STDERR = "empty_stderr"
+    BOTH = "both"
+    VALIDATOR = "validator"
+
+
 class Platform(models.Model):
     """A kind of computer, by BOINC's name for it (``x86_64-pc-linux-gnu``)."""
 
@@ -50,6 +68,15 @@ class App(models.Model):
     weight = models.FloatField(default=1)
     non_cpu_intensive = models.BooleanField(default=False)
     fraction_done_exact = models.BooleanField(default=False)
+
+    # What its programs are, when they have succeeded, and what a submission need not say.
+    kind = models.CharField(max_length=10, choices=AppKind.choices, default=AppKind.NATIVE)
+    success_rule = models.CharField(
+        max_length=12, choices=SuccessRule.choices, default=SuccessRule.EXIT_CODE
+    )
+    workunit_defaults = models.JSONField(default=dict, blank=True)
+    input_template = models.TextField(blank=True, default="")
+    output_template = models.TextField(blank=True, default="")
 
     one_result_per = models.CharField(
         max_length=10, choices=OneResultPer.choices, default=OneResultPer.ACCOUNT
@@ -121,6 +148,11 @@ class App(models.Model):
                 name="app_credit_rule_is_known",
             ),
             models.CheckConstraint(
+                condition=models.Q(kind__in=AppKind.values)
+                & models.Q(success_rule__in=SuccessRule.values),
+                name="app_kind_and_success_rule_are_known",
+            ),
+            models.CheckConstraint(
                 condition=models.Q(target_nresults__gte=1)
                 & models.Q(trusted_after__gte=1)
                 & models.Q(reduced_delay__gt=0)
@@ -174,6 +206,9 @@ class AppVersion(models.Model):
     max_core_version = models.IntegerField(default=0)
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
+    # An OCI image with its digest (containers), and whence the server fetched the program.
+    image = models.CharField(max_length=400, blank=True, default="")
+    source_url = models.CharField(max_length=1000, blank=True, default="")
     pfc_n = models.FloatField(default=0)
     pfc_avg = models.FloatField(default=0)
     pfc_scale = models.FloatField(default=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
 from django.db.models import F, Q
 
@@ -64,6 +65,22 @@ class Batch(models.Model):
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
     accelerate = models.BooleanField(default=False, db_default=False)
+    # Hurry it on by itself when most of it is done.
+    accelerate_tail = models.BooleanField(default=False, db_default=False)
+    priority = models.IntegerField(null=True, blank=True)
+    # Whether outputs stay for the submitter to fetch until the batch is retired.
+    keep_outputs = models.BooleanField(default=False, db_default=False)
+    # The batch that must be complete before this one starts, and what that one must have come to.
+    after = models.ForeignKey(
+        "self", models.PROTECT, null=True, blank=True, related_name="followers"
+    )
+    after_any = models.BooleanField(default=False, db_default=False)
+    completed_at = models.DateTimeField(null=True, blank=True)
+    retired_at = models.DateTimeField(null=True, blank=True)
+    # How many workunits it was given, and what became of those that the purger took.
+    workunits_submitted = models.BigIntegerField(default=0, db_default=0)
+    purged_done = models.BigIntegerField(default=0, db_default=0)
+    purged_failed = models.BigIntegerField(default=0, db_default=0)
     meta = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -141,6 +158,9 @@ class Workunit(models.Model):
         db_default=ReleaseState.RELEASED,
     )
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
+    dependency_failed_at = models.DateTimeField(null=True, blank=True)
+    # Its canonical outputs and its row stay until its batch is retired.
+    outputs_kept = models.BooleanField(default=False, db_default=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
     hard_to_send_at = models.DateTimeField(null=True, blank=True)
@@ -263,6 +283,11 @@ class Workunit(models.Model):
             ),
             models.Index(
                 fields=["batch", "id"], condition=Q(batch__isnull=False), name="workunits_of_batch"
+            ),
+            GinIndex(
+                OpClass(F("meta"), name="jsonb_path_ops"),
+                condition=~Q(meta={}),
+                name="workunits_with_meta",
             ),
             models.Index(
                 fields=["app", "id"],

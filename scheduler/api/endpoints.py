@@ -1,0 +1,10 @@
+"""Every address under `/api/v1/`, gathered from the modules that answer them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []
