@@ -178,7 +178,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='workunit',
-            index=django.contrib.postgres.indexes.GinIndex(django.contrib.postgres.indexes.OpClass(models.F('meta'), name='jsonb_path_ops'), condition=models.Q(('meta', {}), _negated=True), name='workunits_with_meta'),
+            index=django.contrib.postgres.indexes.GinIndex(fields=['meta'], opclasses=['jsonb_path_ops'], condition=models.Q(('meta', {}), _negated=True), name='workunits_with_meta'),
         ),
         migrations.AddConstraint(
             model_name='app',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.contrib.postgres.indexes import GinIndex, OpClass
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 
@@ -285,7 +285,8 @@ class Workunit(models.Model):
                 fields=["batch", "id"], condition=Q(batch__isnull=False), name="workunits_of_batch"
             ),
             GinIndex(
-                OpClass(F("meta"), name="jsonb_path_ops"),
+                fields=["meta"],
+                opclasses=["jsonb_path_ops"],
                 condition=~Q(meta={}),
                 name="workunits_with_meta",
             ),
