@@ -128,12 +128,10 @@ class AccountAdmin(StaffAdmin, UserBase):
         "created_at",
         "global_prefs",
         "project_prefs",
-        "logical_start_at",
     )
     fieldsets = (
         (None, {"fields": ("email", "name", "country", "url", "team", "venue")}),
         ("Credit", {"fields": ("total_credit", "expavg_credit", "expavg_at")}),
-        ("Submission", {"fields": ("submit_share", "logical_start_at")}),
         (
             "Rights",
             {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")},

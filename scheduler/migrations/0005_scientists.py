@@ -7,6 +7,20 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+# A submission locks its submitter's clock, and the validator pays accounts.
+CLOCKS_TO_SUBMITTERS = """
+INSERT INTO submitter (account_id, all_apps, share, logical_start_at, created_at)
+SELECT id, FALSE, submit_share, logical_start_at, now()
+FROM account
+WHERE submit_share <> 1 OR logical_start_at IS NOT NULL
+"""
+CLOCKS_TO_ACCOUNTS = """
+UPDATE account
+SET submit_share = submitter.share, logical_start_at = submitter.logical_start_at
+FROM submitter
+WHERE submitter.account_id = account.id
+"""
+
 
 class Migration(migrations.Migration):
     """Add them."""
@@ -65,11 +79,22 @@ class Migration(migrations.Migration):
                 ('all_apps', models.BooleanField(db_default=False, default=False)),
                 ('max_unfinished_workunits', models.BigIntegerField(blank=True, null=True)),
                 ('max_kept_bytes', models.BigIntegerField(blank=True, null=True)),
+                ('share', models.FloatField(db_default=1, default=1)),
+                ('logical_start_at', models.DateTimeField(blank=True, null=True)),
                 ('created_at', models.DateTimeField()),
             ],
             options={
                 'db_table': 'submitter',
             },
+        ),
+        migrations.RunSQL(CLOCKS_TO_SUBMITTERS, CLOCKS_TO_ACCOUNTS),
+        migrations.RemoveField(
+            model_name='account',
+            name='logical_start_at',
+        ),
+        migrations.RemoveField(
+            model_name='account',
+            name='submit_share',
         ),
         migrations.CreateModel(
             name='SubmitterApp',

@@ -75,9 +75,6 @@ class Account(AbstractBaseUser, PermissionsMixin):
     # Whether statistics sites may be told of the account, and whose its hosts are.
     share_statistics = models.BooleanField(default=True, db_default=True)
     show_hosts = models.BooleanField(default=True, db_default=True)
-    # The linear-bounded model: what a submitter is entitled to, and how far his work has gone.
-    submit_share = models.FloatField(default=1)
-    logical_start_at = models.DateTimeField(null=True, blank=True)
     is_staff = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField()

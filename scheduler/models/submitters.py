@@ -8,7 +8,8 @@ from django.db import models
 class Submitter(models.Model):
     """What a person who is not of the staff may submit, and how much of it at once.
 
-    Limits that are None do not limit.  Staff needs no row, and has no limits without one.
+    Limits that are None do not limit.  Staff needs no row, and has no limits; one is made where
+    the project shares fairly, for the clock.
     """
 
     account = models.OneToOneField(
@@ -18,6 +19,10 @@ class Submitter(models.Model):
     all_apps = models.BooleanField(default=False, db_default=False)
     max_unfinished_workunits = models.BigIntegerField(null=True, blank=True)
     max_kept_bytes = models.BigIntegerField(null=True, blank=True)
+    # The linear-bounded model: what he is entitled to, and how far his work has gone.  Here and not
+    # in the account: the validator pays that, and a submission keeps its row for seconds.
+    share = models.FloatField(default=1, db_default=1)
+    logical_start_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

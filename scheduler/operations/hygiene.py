@@ -96,7 +96,8 @@ def empty_accounts(rules: Rules, *, now: datetime) -> QuerySet[Account]:
         total_credit=0,
         team=None,
         last_login=None,
-        logical_start_at=None,
+        submitter=None,
+        api_tokens=None,
         is_staff=False,
         is_superuser=False,
     ).order_by("pk")

@@ -1,17 +1,17 @@
 """Fair share: priorities from logical clocks that advance by work [operations].
 
-Theory of operation.  The clock of a submitter is a column of the account.  A submission locks the
-account, lines its workunits up from where the clock stands, and moves the clock on, all in the
-transaction that inserts the workunits: what is refused costs its submitter nothing.
+Theory of operation.  The clock of a submitter is a column of his row in ``submitter``.  A
+submission locks that row, lines its workunits up from where the clock stands, and moves the clock
+on, all in the transaction that inserts the workunits: what is refused costs its submitter nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from scheduler.facts.new_work import NewWorkunit
-from scheduler.models import Account
+from scheduler.models import Account, Submitter
 from scheduler.policy import shares
 from scheduler.policy.submission import TYPICAL_FPOPS
 from scheduler.sql import fetch_one
@@ -20,28 +20,47 @@ from scheduler.sql import fetch_one
 _HOSTS_ASKED = 1000
 
 
-def take(
-    workunits: Sequence[NewWorkunit], *, submitter: Account | None, now: datetime
-) -> tuple[int, ...]:
-    """Give each workunit the priority of its submitter's fair share, and advance his clock.
+class Turns:
+    """Where a submitter's next workunits stand among all others', chunk after chunk.
 
-    Inside the transaction that inserts the workunits; the account stays locked until it ends.
-    Work of nobody starts at this moment.
+    Inside the transaction that inserts the workunits; the submitter's row stays locked until it
+    ends.  Call `keep` at the end.  Work of nobody starts at this moment.
     """
-    if submitter is None:
-        return (shares.priority_at(now),) * len(workunits)
-    params = {"account_id": submitter.pk, "hosts": _HOSTS_ASKED}
-    row = fetch_one("lock_submitter", params)
-    if row is None:
-        return (shares.priority_at(now),) * len(workunits)
-    entitlement = shares.Entitlement(
-        share=row["submit_share"], fpops=max(row["fpops"], TYPICAL_FPOPS)
-    )
-    schedule = shares.schedule(
-        [workunit.operations for workunit in workunits],
-        logical_start_at=row["logical_start_at"],
-        entitlement=entitlement,
-        now=now,
-    )
-    Account.objects.filter(pk=submitter.pk).update(logical_start_at=schedule.logical_start_at)
-    return schedule.priorities
+
+    def __init__(self, submitter: Account | None, *, now: datetime) -> None:
+        """Lock the submitter's clock; one who has none yet gets it."""
+        self._submitter, self._now = submitter, now
+        if submitter is None:
+            return
+        row = _lock(submitter)
+        if row is None:
+            Submitter.objects.bulk_create(
+                [Submitter(account=submitter, created_at=now)], ignore_conflicts=True
+            )
+            row = _lock(submitter) or {}
+        self._clock: datetime | None = row["logical_start_at"]
+        self._entitlement = shares.Entitlement(
+            share=row["share"], fpops=max(row["fpops"], TYPICAL_FPOPS)
+        )
+
+    def take(self, operations: Sequence[float]) -> tuple[int, ...]:
+        """Give workunits of so many floating-point operations the priorities of his share."""
+        if self._submitter is None:
+            return (shares.priority_at(self._now),) * len(operations)
+        schedule = shares.schedule(
+            operations,
+            logical_start_at=self._clock,
+            entitlement=self._entitlement,
+            now=self._now,
+        )
+        self._clock = schedule.logical_start_at
+        return schedule.priorities
+
+    def keep(self) -> None:
+        """Write down how far the submitter's work has gone."""
+        if self._submitter is not None:
+            Submitter.objects.filter(pk=self._submitter.pk).update(logical_start_at=self._clock)
+
+
+def _lock(submitter: Account) -> dict[str, Any] | None:
+    return fetch_one("lock_submitter", {"account_id": submitter.pk, "hosts": _HOSTS_ASKED})

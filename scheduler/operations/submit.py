@@ -225,13 +225,10 @@ def _fair_priorities(
     ]
     if not any(shared):
         return (None,) * len(workunits)
-    taken = iter(
-        shares.take(
-            [w for w, is_shared in zip(workunits, shared, strict=True) if is_shared],
-            submitter=submitter,
-            now=now,
-        )
-    )
+    turns = shares.Turns(submitter, now=now)
+    fair = zip(workunits, shared, strict=True)
+    taken = iter(turns.take([w.operations for w, is_shared in fair if is_shared]))
+    turns.keep()
     return tuple(next(taken) if is_shared else None for is_shared in shared)
 
 

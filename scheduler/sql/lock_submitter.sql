@@ -1,9 +1,8 @@
 -- A submitter's share and logical clock, locked, and the project's speed.
 -- The speed is that of the newest hosts, taken for as many as the planner believes there are.
 SELECT
-    account.id,
-    account.submit_share,
-    account.logical_start_at,
+    submitter.share,
+    submitter.logical_start_at,
     (
         SELECT
             coalesce(sum(newest.p_fpops * newest.p_ncpus), 0)
@@ -22,6 +21,6 @@ SELECT
             LIMIT %(hosts)s::integer
         ) AS newest
     ) AS fpops
-FROM account
-WHERE account.id = %(account_id)s::bigint
+FROM submitter
+WHERE submitter.account_id = %(account_id)s::bigint
 FOR NO KEY UPDATE

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.models import Account, App, Workunit
+from scheduler.models import Account, App, Submitter, Workunit
 from scheduler.operations.submit import DuplicateNames, NewOutput, NewWorkunit, submit
 from scheduler.policy import shares
 from tests.conftest import NOON
@@ -34,6 +34,16 @@ def give(submitter, count, *, name=None, now=NOON, **change):
     return submit(app="sieve", workunits=work, submitter=submitter, now=now)
 
 
+def a_submitter(**fields) -> Account:
+    account = an_account()
+    Submitter.objects.create(account=account, created_at=NOON, **fields)
+    return account
+
+
+def clock_of(account):
+    return Submitter.objects.get(account=account).logical_start_at
+
+
 def whose(*groups) -> list[int]:
     """Which of the submissions each workunit is of, in the order in which they are sent."""
     owner = {id_: index for index, done in enumerate(groups) for id_ in done.workunit_ids}
@@ -50,7 +60,7 @@ class TestWithFairShare:
         pass
 
     def test_shares_of_one_and_three_are_sent_one_to_three(self):
-        one, three = an_account(submit_share=1), an_account(submit_share=3)
+        one, three = a_submitter(share=1), a_submitter(share=3)
         sent = whose(give(one, 400), give(three, 1200))
         for end in (100, 400, 1600):
             assert sent[:end].count(0) / end == pytest.approx(0.25, rel=0.05)
@@ -62,14 +72,14 @@ class TestWithFairShare:
     def test_a_submitters_clock_goes_on_where_it_was(self):
         ada = an_account()
         give(ada, 100)
-        once = Account.objects.get(pk=ada.pk).logical_start_at
+        once = clock_of(ada)
         give(ada, 100)
-        twice = Account.objects.get(pk=ada.pk).logical_start_at
+        twice = clock_of(ada)
         assert (twice - once) == (once - NOON) > timedelta(0)
 
     def test_who_was_idle_starts_now(self):
         long_ago = NOON - timedelta(days=100)
-        idle, new = an_account(logical_start_at=long_ago), an_account()
+        idle, new = a_submitter(logical_start_at=long_ago), an_account()
         give(idle, 1)
         give(new, 1)
         assert set(Workunit.objects.values_list("priority", flat=True)) == {
@@ -93,10 +103,10 @@ class TestWithFairShare:
     def test_what_is_refused_costs_nothing(self):
         ada = an_account()
         give(ada, 1, name="taken")
-        before = Account.objects.get(pk=ada.pk).logical_start_at
+        before = clock_of(ada)
         with pytest.raises(DuplicateNames):
             give(ada, 1, name="taken")
-        assert Account.objects.get(pk=ada.pk).logical_start_at == before
+        assert clock_of(ada) == before
 
     def test_a_thousand_workunits_take_as_many_statements_as_one(self):
         counts = []
@@ -113,14 +123,14 @@ def test_without_fair_share_wishes_are_followed_and_no_clock_moves(app):
     ada = an_account()
     give(ada, 1, priority=-7)
     assert Workunit.objects.get().priority == -7
-    assert Account.objects.get(pk=ada.pk).logical_start_at is None
+    assert not Submitter.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_submissions_at_once_advance_the_clock_twice(fair, app):
     ada = an_account()
     give(ada, 10)
-    step = Account.objects.get(pk=ada.pk).logical_start_at - NOON
+    step = clock_of(ada) - NOON
     started = threading.Event()
 
     def second():
@@ -136,5 +146,5 @@ def test_two_submissions_at_once_advance_the_clock_twice(fair, app):
         thread.start()
         started.wait(10)
     thread.join(30)
-    assert Account.objects.get(pk=ada.pk).logical_start_at - NOON == 3 * step
+    assert clock_of(ada) - NOON == 3 * step
     assert len(set(Workunit.objects.values_list("priority", flat=True))) > 10

@@ -718,7 +718,7 @@ def test_an_e_mail_address_is_not_changed_for_it_is_part_of_the_password(
     answer = admin.post(
         page_of(chief),
         {"email": "x@example.org", "name": "Renamed", "is_active": "on", "is_staff": "on",
-         "is_superuser": "on", "submit_share": "1"},
+         "is_superuser": "on"},
     )  # fmt: skip
     assert answer.status_code == 302
     chief.refresh_from_db()
@@ -734,7 +734,7 @@ def test_staff_that_is_no_superuser_cannot_hand_itself_rights(now: datetime) -> 
     client.force_login(clerk)
     client.post(
         page_of(clerk),
-        {"name": "Clerk", "is_active": "on", "is_superuser": "on", "submit_share": "1"},
+        {"name": "Clerk", "is_active": "on", "is_superuser": "on"},
     )
     clerk.refresh_from_db()
     assert clerk.name == "Clerk"
