@@ -95,7 +95,7 @@ def _drop_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
         files = sql.fetch("lock_their_files", workunits, PACKAGE)
         sql.execute("drop_input_references", workunits, PACKAGE)
         doomed = sql.execute(
-            "doom_files", {"now": now, "ids": [file["id"] for file in files]}, PACKAGE
+            "doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
         )
         sql.execute(
             "settle_deleted_inputs",

@@ -18,7 +18,7 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.operations import antiques, batches
+from scheduler.operations import antiques, batches, unused_files
 from scheduler.policy.credit import HALF_LIFE_SECONDS
 from scheduler.policy.credit_adaptive import VersionAverage, version_scales
 from scheduler.policy.size_classes import boundaries
@@ -215,6 +215,8 @@ CHORES: tuple[Chore, ...] = (
         "trickles dropped",
         partial(_drop, "drop_orphaned_trickles_down", DAY),
     ),
+    Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
+    Chore("unused files", DAY, "unused files doomed", unused_files.doom_forgotten),
     Chore("antique files", DAY, "antique files deleted", delete_antiques),
     Chore(
         "old heartbeats",

@@ -9,6 +9,13 @@ put_off AS (
     UPDATE file
     SET doomed_at = %(again_at)s::timestamptz
     WHERE id = any(%(kept_ids)s::bigint[]) AND doomed_at IS NOT NULL
+),
+
+-- Past ones: while one lasts, its file is not doomed.
+unheld AS (
+    DELETE FROM file_hold AS hold
+    USING dropped
+    WHERE hold.file_id = dropped.id
 )
 
 SELECT id FROM dropped

@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import transaction
 
@@ -109,9 +108,7 @@ def _settle(rows: Sequence[_Open], fates: dict[int, Fate], *, now: datetime) -> 
     over = {Fate.DONE, Fate.FAILED}
     released = {row.file_id for row in rows if row.file_id and fates[row.id] in over}
     if released:
-        files_of: dict[str, Any] = {"ids": sorted(released)}
-        fetch("lock_files", files_of)
-        execute("doom_unused_files", {**files_of, "now": now})
+        files.doom_unused(released, now=now)
 
 
 def _moves(rows: Sequence[_Open]) -> FileMoves:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler import storage
-from scheduler.sql import fetch_into, fetch_one
+from scheduler.sql import execute, fetch, fetch_into, fetch_one
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_STEM, _MAX_SUFFIX = 80, 12
@@ -88,6 +88,17 @@ def keep(
             by_sha |= {file.sha256: file for file in _lock(others, ())}
     msg = f"{len(wanted.keys() - by_sha.keys())} files could not be kept. Hint: submit again."
     raise FileInMotion(msg)
+
+
+def doom_unused(ids: Iterable[int], *, now: datetime) -> int:
+    """Doom those of these files that nobody refers to any more; how many.
+
+    Two statements in the caller's transaction, which has let go of the files before: locks first,
+    then a look that sees whatever was committed until we had them.
+    """
+    params = {"ids": sorted(set(ids))}
+    fetch("lock_files", params)
+    return execute("doom_unused_files", {**params, "now": now})
 
 
 def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:

@@ -3,7 +3,12 @@ UPDATE file
 SET doomed_at = %(now)s::timestamptz
 WHERE
     file.id = any(%(ids)s::bigint[])
-    AND file.doomed_at IS NULL
+    -- In words that the partial index does not answer to: it would be read from end to end.
+    AND (file.doomed_at IS NULL) IS TRUE
     AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
     AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)
     AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)
+    AND NOT EXISTS (
+        SELECT FROM file_hold AS hold
+        WHERE hold.file_id = file.id AND hold.until > %(now)s::timestamptz
+    )

@@ -8,3 +8,5 @@ WHERE
     AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
     AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)
     AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)
+    -- A hold, past or not, has a chore to let the file go.
+    AND NOT EXISTS (SELECT FROM file_hold AS hold WHERE hold.file_id = file.id)

@@ -100,10 +100,9 @@ RULES = (
     Switch(
         "A file that is being put stays",
         Sql(
-            "doom_files",
+            "doom_unused_files",
             "AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)",
             "",
-            package="daemons.sql",
         ),
         (FILES,),
     ),

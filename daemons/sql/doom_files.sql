@@ -1,9 +1,0 @@
--- Doom locked files that nobody refers to; a statement of its own, to see every reference.
-UPDATE file
-SET doomed_at = %(now)s::timestamptz
-WHERE
-    file.id = any(%(ids)s::bigint[])
-    AND file.doomed_at IS NULL
-    AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
-    AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)
-    AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)
