@@ -36,6 +36,8 @@ NOTHING = 1e-6
 #: Reasons of refusals are kept for so long: until then they may prove a workunit unsendable.
 REFUSALS_KEPT = timedelta(days=30)
 HEARTBEATS_KEPT = timedelta(days=30)
+#: A program repeats a request within minutes, or when its weekend is over.
+IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 #: So many results must have taught a host's speed before the census counts it.
 MIN_SPEED_SAMPLES = 5
 
@@ -196,6 +198,12 @@ CHORES: tuple[Chore, ...] = (
     Chore("size census", DAY, "apps divided by size", take_census),
     Chore(
         "old refusals", DAY, "refusals dropped", partial(_drop, "drop_old_refusals", REFUSALS_KEPT)
+    ),
+    Chore(
+        "old idempotency keys",
+        HOUR,
+        "idempotency keys dropped",
+        partial(_drop, "drop_old_idempotency_keys", IDEMPOTENCY_KEYS_KEPT),
     ),
     Chore(
         "usage of purged results",

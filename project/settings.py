@@ -183,17 +183,31 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["scheduler.api.authentication.BearerToken"],
     "DEFAULT_PERMISSION_CLASSES": ["scheduler.api.authentication.NeedsScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["scheduler.api.parsers.StrictJson"],
     "DEFAULT_PAGINATION_CLASS": "scheduler.api.paging.ById",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "scheduler.api.schema.Schema",
     "EXCEPTION_HANDLER": "scheduler.api.problems.answer_exception",
+    "URL_FORMAT_OVERRIDE": None,  # `format` is a parameter of our own
+    "COERCE_DECIMAL_TO_STRING": False,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Manyhands",
-    "DESCRIPTION": "Submit work, watch it, collect its answers.",
+    "DESCRIPTION": (
+        "Submit work, watch it, collect its answers.  What is wrong is said as problem+json: 400 if"
+        " a request has not the shape that this schema asks for, 422 if it has, and cannot be"
+        " carried out.  What is another's answers 404."
+    ),
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums"],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "PATH_CONVERTER_OVERRIDES": {  # scheduler/api/converters.py
+        "id": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
+        "name": {"type": "string", "minLength": 1, "maxLength": 254},
+        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    },
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
+    "SORT_OPERATION_PARAMETERS": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 from django.utils import timezone
@@ -10,6 +9,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
 
+from scheduler.api.operation import Access, Scope, described
 from scheduler.operations import api_tokens
 
 if TYPE_CHECKING:
@@ -18,23 +18,27 @@ if TYPE_CHECKING:
 
     from scheduler.models import Account, ApiToken
 
+__all__ = ["BearerToken", "NeedsScope", "Scope", "may", "needed"]
 
-class Scope(StrEnum):
-    """What a token may be good for; `administer` counts only for staff."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    ADMINISTER = "administer"
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BearerToken(BaseAuthentication):
     """``Authorization: Bearer mh_...``: `request.user` is the account, `request.auth` the token."""
 
     def authenticate(self, request: Request) -> tuple[Account, ApiToken] | None:
-        """Find whose token it is; None if none is shown."""
-        words = get_authorization_header(request).split()
-        if not words or words[0].lower() != b"bearer":
+        """Find whose token it is; None if none is shown, or nobody asks."""
+        if needed(request.parser_context.get("view"), request.method) is Access.PUBLIC:
             return None
+        words = get_authorization_header(request).split()
+        if not words:
+            return None
+        if words[0].lower() != b"bearer":
+            msg = (
+                "The Authorization header is of another scheme. "
+                "Hint: send `Authorization: Bearer mh_...`."
+            )
+            raise AuthenticationFailed(msg)
         shown = words[1].decode("ascii", "replace") if len(words) == 2 else ""  # noqa: PLR2004  scheme and token
         token = api_tokens.recognise(shown, now=timezone.now())
         if token is None:
@@ -57,19 +61,28 @@ def may(request: Request, scope: Scope) -> bool:
     return bool(getattr(token, f"may_{scope}"))
 
 
+def needed(view: object, method: str | None) -> Scope | Access:
+    """Say what a method of a view asks for: what its `operation` says, else the view."""
+    says = described(view, method)
+    if says is not None and says.access is not None:
+        return says.access
+    if method in _READS:
+        return cast("Scope", getattr(view, "read_scope", Scope.READ))
+    return cast("Scope", getattr(view, "write_scope", Scope.SUBMIT))
+
+
 class NeedsScope(BasePermission):
     """Asks for the scope that the view names for this method: `read_scope`, `write_scope`.
 
-    A view says ``read_scope = Scope.READ`` (the default) and ``write_scope = Scope.SUBMIT``.
+    A view says ``read_scope = Scope.READ`` (the default) and ``write_scope = Scope.SUBMIT``; the
+    `operation` of a method may say otherwise.
     """
 
     message = "The token has not the scope for this. Hint: make one with the scope it needs."
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         """Whether the token has the scope."""
-        name, usual = (
-            ("read_scope", Scope.READ)
-            if request.method in {"GET", "HEAD", "OPTIONS"}
-            else ("write_scope", Scope.SUBMIT)
-        )
-        return may(request, getattr(view, name, usual))
+        asked = needed(view, request.method)
+        if isinstance(asked, Scope):
+            return may(request, asked)
+        return asked is not Access.ANY or request.auth is not None

@@ -1,10 +1,25 @@
-"""Every address under `/api/v1/`, gathered from the modules that answer them."""
+"""Every address under `/api/v1/`, gathered from the modules that answer them.
+
+A module of endpoints exports its own `urlpatterns` and stands here in a line of its own.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import scheduler.api.converters  # noqa: F401  registers what the addresses use
+from scheduler.api import (
+    index,
+    me,
+    tokens,
+)
+
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    *index.urlpatterns,
+    *me.urlpatterns,
+    *tokens.urlpatterns,
+    *index.dead_ends,
+]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from scheduler.operations import idempotency
 from scheduler.operations.submitters import NotAllowed
 
+log = logging.getLogger(__name__)
+
 CONTENT_TYPE = "application/problem+json"
+#: When to come again if the database is away.
+RETRY_AFTER_SECONDS = 5
 
 
 class Problem(exceptions.APIException):
@@ -33,6 +41,18 @@ class Problem(exceptions.APIException):
         self.body = problem(status, code, detail, hint=hint, errors=errors)
 
 
+#: What operations refuse for everybody alike: its status and its code.
+_REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
+    (NotAllowed, 403, "not_allowed"),
+    (PermissionDenied, 403, "not_allowed"),
+    (idempotency.BadKey, 400, "bad_idempotency_key"),
+    (idempotency.KeyReused, 422, "idempotency_key_reused"),
+    (idempotency.StillUnderWay, 409, "still_under_way"),
+    (RequestDataTooBig, 413, "too_long"),
+    (SuspiciousOperation, 400, "bad_request"),
+)
+
+
 def problem(
     status: int,
     code: str,
@@ -42,7 +62,7 @@ def problem(
     errors: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The body: a ``Hint:`` at the end of the sentence becomes a field of its own."""
-    sentence, _, said = detail.partition(" Hint: ")
+    sentence, said = _parted(detail)
     body: dict[str, Any] = {
         "type": f"urn:manyhands:problem:{code}",
         "title": HTTPStatus(status).phrase,
@@ -57,40 +77,72 @@ def problem(
     return body
 
 
-def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST's shape
+def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST's shape; a kind each
     """Put an exception of a view into words; None for those that are bugs."""
     if isinstance(error, Problem):
         return _response(error.body)
-    if isinstance(error, NotAllowed | PermissionDenied):
-        return _response(problem(403, "not_allowed", str(error) or "This is not allowed."))
+    for kind, status, code in _REFUSALS:
+        if isinstance(error, kind):
+            return _response(problem(status, code, str(error) or "This is not allowed."))
     if isinstance(error, Http404):
         return _response(problem(404, "not_found", "There is no such thing, or it is not yours."))
     if isinstance(error, exceptions.ValidationError):
         errors = list(_faults(error.detail, ""))
-        return _response(problem(400, "invalid", "The request is not valid.", errors=errors))
+        return _response(problem(400, "invalid", _summary(errors), errors=errors))
     if isinstance(error, exceptions.APIException):
-        code = str(getattr(error, "default_code", "error"))
-        answer = _response(problem(error.status_code, code, str(error.detail)))
-        if header := getattr(error, "auth_header", None):
-            answer["WWW-Authenticate"] = header
-        if wait := getattr(error, "wait", None):
-            answer["Retry-After"] = str(int(wait))
+        return _of_rest(error)
+    if isinstance(error, OperationalError | InterfaceError):
+        log.warning("api request put off", extra={"error": str(error).strip()})
+        said = "The database does not answer at this moment. Hint: send the request again soon."
+        answer = _response(problem(503, "database_away", said))
+        answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
         return answer
     return None
 
 
-def _faults(detail: Any, pointer: str) -> Any:  # noqa: ANN401  a tree of lists, dicts and texts
+def _of_rest(error: exceptions.APIException) -> Response:
+    code = str(getattr(error, "default_code", "error"))
+    answer = _response(problem(error.status_code, code, str(error.detail)))
+    if header := getattr(error, "auth_header", None):
+        answer["WWW-Authenticate"] = header
+    if wait := getattr(error, "wait", None):
+        answer["Retry-After"] = str(int(wait))
+    return answer
+
+
+def _summary(errors: list[dict[str, Any]]) -> str:
+    first = errors[0] if errors else {"detail": ""}
+    where = first.get("pointer", "").lstrip("/")
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"The request is not valid: {f'{where}: ' if where else ''}{first['detail']}{more}"
+
+
+def _parted(detail: str) -> tuple[str, str]:
+    sentence, _, hint = detail.partition(" Hint: ")
+    return sentence, hint
+
+
+def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:  # noqa: ANN401  a tree of lists, dicts and texts
     if isinstance(detail, dict):
         for name, inner in detail.items():
-            yield from _faults(inner, f"{pointer}/{name}")
+            if name in {"non_field_errors", "__all__"}:
+                yield from _faults(inner, pointer)
+            else:
+                part = str(name).replace("~", "~0").replace("/", "~1")
+                yield from _faults(inner, f"{pointer}/{part}")
     elif isinstance(detail, list | tuple) and any(isinstance(one, dict | list) for one in detail):
         for index, inner in enumerate(detail):
             yield from _faults(inner, f"{pointer}/{index}")
     elif isinstance(detail, list | tuple):
         for inner in detail:
-            yield {"pointer": pointer, "detail": str(inner)}
+            yield _fault(pointer, str(inner))
     else:
-        yield {"pointer": pointer, "detail": str(detail)}
+        yield _fault(pointer, str(detail))
+
+
+def _fault(pointer: str, said: str) -> dict[str, Any]:
+    detail, hint = _parted(said)
+    return {"pointer": pointer, "detail": detail} | ({"hint": hint} if hint else {})
 
 
 def _response(body: dict[str, Any]) -> Response:

@@ -1,0 +1,101 @@
+"""Who one is, what one may do, and how much of it is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from django.urls import path
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from scheduler.api.endpoint import Endpoint
+from scheduler.api.operation import Access, Scope, operation
+from scheduler.operations import api_tokens
+from scheduler.queries import submitters
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from scheduler.models import ApiToken
+
+
+class AccountOut(serializers.Serializer[object]):
+    """A person, to himself."""
+
+    id = serializers.IntegerField()
+    email = serializers.CharField()
+    name = serializers.CharField()
+    is_staff = serializers.BooleanField()
+
+
+class MaySubmitApp(serializers.Serializer[object]):
+    """An app for which one may submit."""
+
+    name = serializers.CharField()
+    may_manage = serializers.BooleanField()
+
+
+class MaySubmit(serializers.Serializer[object]):
+    """What one may submit."""
+
+    all_apps = serializers.BooleanField()
+    apps = MaySubmitApp(many=True)
+
+
+class Quota(serializers.Serializer[object]):
+    """How much at once, and how much of it is used; null does not limit."""
+
+    max_unfinished_workunits = serializers.IntegerField(allow_null=True)
+    unfinished_workunits = serializers.IntegerField()
+    max_kept_bytes = serializers.IntegerField(allow_null=True)
+    kept_bytes = serializers.IntegerField()
+
+
+class MeOut(serializers.Serializer[object]):
+    """Who one is to the API."""
+
+    account = AccountOut()
+    scopes = serializers.ListField(child=serializers.ChoiceField([str(scope) for scope in Scope]))
+    may_submit = MaySubmit()
+    quota = Quota()
+
+
+class Me(Endpoint):
+    """Oneself."""
+
+    @operation(
+        "Who one is, and what one may do",
+        name="read_me",
+        tag="tokens",
+        answer=MeOut,
+        access=Access.ANY,
+    )
+    def get(self, request: Request) -> Response:
+        """The account and scopes of the token, its rights and its quota."""
+        account, rights = self.account, submitters.rights(self.account)
+        return Response(
+            {
+                "account": {
+                    "id": account.pk,
+                    "email": account.email,
+                    "name": account.name,
+                    "is_staff": account.is_staff,
+                },
+                "scopes": api_tokens.scopes_of(cast("ApiToken", request.auth)),
+                "may_submit": {
+                    "all_apps": rights.all_apps,
+                    "apps": [
+                        {"name": row.app.name, "may_manage": row.may_manage} for row in rights.apps
+                    ],
+                },
+                "quota": {
+                    "max_unfinished_workunits": rights.max_unfinished_workunits,
+                    "unfinished_workunits": submitters.unfinished_workunits(account),
+                    "max_kept_bytes": rights.max_kept_bytes,
+                    "kept_bytes": submitters.held_bytes(account),
+                },
+            }
+        )
+
+
+urlpatterns = [path("me", Me.as_view())]

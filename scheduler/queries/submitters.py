@@ -1,0 +1,50 @@
+"""Reads: what an account may submit, and how much of its quota is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Q, Sum
+
+from scheduler.lifecycle import AssimilateState
+from scheduler.models import Account, File, Submitter, SubmitterApp, Workunit
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What somebody may submit; limits that are None do not limit, staff has none."""
+
+    all_apps: bool
+    apps: tuple[SubmitterApp, ...]
+    max_unfinished_workunits: int | None
+    max_kept_bytes: int | None
+
+
+def rights(account: Account) -> Rights:
+    """Say what an account may submit."""
+    submitter = Submitter.objects.filter(account=account).first()
+    if submitter is None:
+        return Rights(account.is_staff, (), None, None)
+    apps = SubmitterApp.objects.filter(submitter=submitter).select_related("app")
+    return Rights(
+        all_apps=submitter.all_apps or account.is_staff,
+        apps=tuple(apps.order_by("app__name")),
+        max_unfinished_workunits=submitter.max_unfinished_workunits,
+        max_kept_bytes=submitter.max_kept_bytes,
+    )
+
+
+def unfinished_workunits(account: Account) -> int:
+    """Count the workunits of an account's batches that are not over."""
+    unfinished = Q(canonical_result__isnull=True, error_mask=0)
+    return (
+        Workunit.objects.filter(unfinished, batch__submitter=account)
+        .filter(assimilate_state=AssimilateState.INIT)
+        .count()
+    )
+
+
+def held_bytes(account: Account) -> int:
+    """Add up the sizes of the files that an account holds."""
+    held = File.objects.filter(holds__account=account, doomed_at__isnull=True)
+    return int(held.aggregate(sum=Sum("nbytes"))["sum"] or 0)
