@@ -1,4 +1,4 @@
-"""What may be sent: serializers that take no unknown field and no value of another type."""
+"""What may be sent: no unknown field, and no value of another type."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Strict(serializers.Serializer[Any]):
     The schema says ``additionalProperties: false`` of it.
     """
 
-    def to_internal_value(self, data: Any) -> Any:  # noqa: ANN401  what a stranger sent
+    def to_internal_value(self, data: Any) -> Any:
         """Look at names and types first, then as every serializer."""
         if isinstance(data, Mapping):
             faults: dict[str, list[str]] = {
@@ -51,7 +51,7 @@ class Strict(serializers.Serializer[Any]):
 class StrictQuery(Strict):
     """What may stand behind the question mark; everything there is a text."""
 
-    def to_internal_value(self, data: Any) -> Any:  # noqa: ANN401  what a stranger sent
+    def to_internal_value(self, data: Any) -> Any:
         """Read each from its text."""
         return serializers.Serializer.to_internal_value(self, data)
 

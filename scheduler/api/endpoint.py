@@ -1,4 +1,4 @@
-"""What every endpoint stands on: strict parameters and bodies, pages, ETags, idempotency."""
+"""What all endpoints stand on: strict parameters, bodies, pages, ETags."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class JsonAnyway(DefaultContentNegotiation):
         self,
         request: Request,
         renderers: Any,
-        format_suffix: str | None = None,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401  Django REST's shape
+        format_suffix: str | None = None,
+    ) -> Any:
         """Take the first."""
         renderer = next(iter(renderers))
         return renderer, renderer.media_type
@@ -110,7 +110,7 @@ class Endpoint(GenericAPIView[Any]):
         """Say which methods there are, and no more."""
         return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  Django REST's shape
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Give what is worth it an ETag, and spare who has it already the body."""
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer.headers.setdefault("Cache-Control", "no-cache, private")
@@ -125,7 +125,7 @@ class Endpoint(GenericAPIView[Any]):
         return answer
 
 
-def etag_of(data: Any) -> str:  # noqa: ANN401  what a serializer answers
+def etag_of(data: Any) -> str:
     """Make the ETag of an answer: the digest of what is sent."""
     return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'
 

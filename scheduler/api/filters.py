@@ -21,7 +21,7 @@ class Filters(django_filters.FilterSet):
 
 
 class _Number(forms.IntegerField):
-    def to_python(self, value: Any) -> int | None:  # noqa: ANN401  Django's signature
+    def to_python(self, value: Any) -> int | None:
         if isinstance(value, str) and value and not (value.isascii() and value.isdigit()):
             raise ValidationError(self.error_messages["invalid"], code="invalid")
         return super().to_python(value[:30] if isinstance(value, str) else value)
@@ -62,7 +62,7 @@ class Word(django_filters.ChoiceFilter):
         self.schema = {"type": "string", "enum": list(self.words)}
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
-    def filter(self, qs: Any, value: Any) -> Any:  # noqa: ANN401  Django's signature
+    def filter(self, qs: Any, value: Any) -> Any:
         """Filter by what the word stands for."""
         if not value:
             return qs
@@ -85,7 +85,7 @@ class Meta(django_filters.CharFilter):
 
     schema: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/json"}
 
-    def filter(self, qs: Any, value: Any) -> Any:  # noqa: ANN401  Django's signature
+    def filter(self, qs: Any, value: Any) -> Any:
         """Filter by containment; what is no JSON object is refused."""
         if not value:
             return qs
@@ -104,7 +104,7 @@ def read_meta(text: str) -> dict[str, Any]:
     return found
 
 
-def schema_of(one: Any) -> dict[str, Any]:  # noqa: ANN401  any of django-filter's
+def schema_of(one: Any) -> dict[str, Any]:
     """What a filter takes, for the schema; those of django-filter itself by their class."""
     if (own := getattr(one, "schema", None)) is not None:
         return dict(own)

@@ -30,7 +30,7 @@ def obeys_key(handler: Handler) -> Handler:
     """Have a POST obey the header; its answer must be a `Response`, its refusals raised."""
 
     @functools.wraps(handler)
-    def obeying(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:  # noqa: ANN401
+    def obeying(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         key = request.headers.get(HEADER)
         if key is None:
             answer: Response = handler(view, request, *args, **kwargs)
@@ -78,7 +78,7 @@ def digest_of(request: Request) -> str:
     return hasher.hexdigest()
 
 
-def _add(hasher: Any, name: str, value: object) -> None:  # noqa: ANN401  a hash
+def _add(hasher: Any, name: str, value: object) -> None:
     hasher.update(f"{name}\n".encode())
     if isinstance(value, UploadedFile):
         inner = hashlib.sha256(str(value.name).encode())

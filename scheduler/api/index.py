@@ -1,4 +1,4 @@
-"""The front door of the API: where everything is, the schema, pages to read it; and dead ends."""
+"""The API's front door: where all is, the schema, pages to read it; dead ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each operation of the API says of itself: its words, bodies, rights and answers."""
+"""What an operation of the API says of itself: its rights, bodies, answers."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def operation(  # noqa: PLR0913  by name, each with its default
     *,
     name: str,
     tag: str,
-    answer: Any,  # noqa: ANN401  a serializer class, None, or a dict of them by status
+    answer: Any,
     status: int = 200,
     listed: bool = False,
-    body: Any = None,  # noqa: ANN401  a serializer class, or one by media type
-    query: Any = None,  # noqa: ANN401  a serializer class
+    body: Any = None,
+    query: Any = None,
     access: Scope | Access | None = None,
     conditional: bool = False,
     idempotent: bool = False,

@@ -70,7 +70,7 @@ class ById(BasePagination):
 
     def paginate_queryset(
         self, queryset: Any, request: Request, view: APIView | None = None
-    ) -> list[Any]:  # noqa: ANN401  Django REST's shape
+    ) -> list[Any]:
         """Read one page, by the primary key alone."""
         limit, place = read_limit(request), read_cursor(request)
         usual = ">" if getattr(view, "ascending", False) else "<"
@@ -94,13 +94,13 @@ class ById(BasePagination):
         url = request.build_absolute_uri()
         back = ">" if usual == "<" else "<"
 
-        def link(towards: str, row: Any) -> str:  # noqa: ANN401  a model's row
+        def link(towards: str, row: Any) -> str:
             return replace_query_param(url, "cursor", write_cursor(Place(towards, row.pk)))
 
         self.next = link(usual, rows[-1]) if rows and after else None
         self.previous = link(back, rows[0]) if rows and before else None
 
-    def get_paginated_response(self, data: Any) -> Response:  # noqa: ANN401  Django REST's shape
+    def get_paginated_response(self, data: Any) -> Response:
         """Put the page between its links."""
         return Response({"next": self.next, "previous": self.previous, "results": data})
 

@@ -1,4 +1,4 @@
-"""How bodies are read: JSON that a database can keep, and no more of it than expected."""
+"""How bodies are read: as JSON that a database can keep, up to a length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StrictJson(BaseParser):
         stream: IO[Any],
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401  whatever was sent
+    ) -> Any:
         """Read it whole; what is no JSON is refused with the place where it ends to be."""
         body = stream.read(MOST + 1)
         if len(body) > MOST:
@@ -34,7 +34,7 @@ class StrictJson(BaseParser):
         return parse(body)
 
 
-def parse(body: bytes) -> Any:  # noqa: ANN401  whatever was sent
+def parse(body: bytes) -> Any:
     """Read JSON; raises `ParseError` with a sentence."""
     try:
         text = body.decode("utf-8")

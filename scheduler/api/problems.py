@@ -122,7 +122,7 @@ def _parted(detail: str) -> tuple[str, str]:
     return sentence, hint
 
 
-def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:  # noqa: ANN401  a tree of lists, dicts and texts
+def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:
     if isinstance(detail, dict):
         for name, inner in detail.items():
             if name in {"non_field_errors", "__all__"}:

@@ -88,7 +88,7 @@ class Schema(AutoSchema):
             for name, one in found.base_filters.items()
         ]
 
-    def _is_list_view(self, serializer: Any = None) -> bool:  # noqa: ANN401  spectacular's shape
+    def _is_list_view(self, serializer: Any = None) -> bool:
         says = described(self.view, self.method)
         return says is not None and says.listed and self.method == "GET"
 
@@ -100,7 +100,7 @@ class Schema(AutoSchema):
         auth: list[dict[str, Any]] = super().get_auth()
         return [*auth, {}] if asked is Access.OPTIONAL else auth
 
-    def get_operation(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  spectacular's shape
+    def get_operation(self, *args: Any, **kwargs: Any) -> Any:
         """Describe an operation, with headers and refusals."""
         operation = super().get_operation(*args, **kwargs)
         if operation is None:
@@ -147,7 +147,7 @@ class Schema(AutoSchema):
         return found
 
     def _problem(self) -> ResolvedComponent:
-        component = ResolvedComponent(  # type: ignore[no-untyped-call]
+        component = ResolvedComponent(
             name="Problem", type=ResolvedComponent.SCHEMA, object="Problem", schema=PROBLEM
         )
         self.registry.register_on_missing(component)
@@ -162,7 +162,7 @@ _IDEMPOTENCY_KEY = {
 }
 
 
-class Bearer(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+class Bearer(OpenApiAuthenticationExtension):
     """Tokens, as the schema knows them."""
 
     target_class = "scheduler.api.authentication.BearerToken"
@@ -177,16 +177,15 @@ class Bearer(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
         }
 
 
-class StrictBody(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+class StrictBody(OpenApiSerializerExtension):
     """What refuses unknown fields says so."""
 
     target_class = "scheduler.api.body.Strict"
     match_subclasses = True
 
-    def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:  # noqa: ANN401
+    def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:
         """Close the object."""
-        schema: dict[str, Any] = auto_schema._map_serializer(  # type: ignore[no-untyped-call]
-            # noqa: SLF001  the documented way
+        schema: dict[str, Any] = auto_schema._map_serializer(  # noqa: SLF001  the documented way
             self.target,
             direction,
             bypass_extensions=True,
@@ -194,12 +193,12 @@ class StrictBody(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         return {**schema, "additionalProperties": False}
 
 
-class FreeObject(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+class FreeObject(OpenApiSerializerFieldExtension):
     """A JSON object that may hold anything."""
 
     target_class = "scheduler.api.body.JsonObject"
     match_subclasses = True
 
-    def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:  # noqa: ANN401
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:
         """Leave it open."""
         return {"type": "object", "additionalProperties": True}

@@ -41,7 +41,7 @@ OF_ACCOUNT = Guesses("account", most=10, window_seconds=300)
 
 
 def count_guess(*, address: str, email: str) -> None:
-    """Count a guess before it is looked at; raises `TooManyGuesses` (429) with when to come again."""
+    """Count a guess before it is looked at; raises `TooManyGuesses` (429)."""
     for guesses, said in ((OF_ADDRESS, address), (OF_ACCOUNT, email.strip().lower())):
         key = _key(guesses, said)
         # The clock of the machine: a pause is no fact of the domain.

@@ -1,4 +1,4 @@
-"""Tokens: made by e-mail address and password or by another token, listed, revoked."""
+"""Tokens: made by password or by another token, listed, revoked."""
 
 from __future__ import annotations
 

@@ -172,15 +172,6 @@ def test_a_deactivated_accounts_token_is_no_good(ada):
     assert client.get("/api/v1/me").status_code == 401
 
 
-def test_who_was_staff_administers_no_more(ada):
-    Account.objects.filter(pk=ada.pk).update(is_staff=True)
-    ada.refresh_from_db()
-    text = a_token(ada, "administer", "read")
-    Account.objects.filter(pk=ada.pk).update(is_staff=False)
-    made = bearer(text).post("/api/v1/queues", {"name": "q"}, content_type="application/json")
-    assert made.status_code == 403
-
-
 def test_me_says_who_one_is_and_what_one_may(ada, django_assert_max_num_queries):
     client = bearer(a_token(ada))
     client.get("/api/v1/me")
