@@ -12,13 +12,23 @@ DEFAULT_MAX_ERROR_RESULTS = 3
 DEFAULT_MAX_TOTAL_RESULTS = 10
 DEFAULT_MAX_SUCCESS_RESULTS = 6
 
+_OUTPUT_FLAGS = (
+    "optional",
+    "copy_file",
+    "sticky",
+    "no_validate",
+    "no_delete",
+    "gzip_when_done",
+    "report_immediately",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
     """One input file: its content, the path it is read from, or the name of a file known already.
 
     Exactly one of the three is given.  `open_name` is what the program opens; `known_as` is a
-    physical name that an earlier submission returned.
+    physical name that an earlier submission returned.  With `no_delete` it outlives its workunits.
     """
 
     open_name: str
@@ -27,11 +37,16 @@ class NewFile:
     known_as: str | None = None
     copy_file: bool = False
     sticky: bool = False
+    no_delete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """One output file that every result must bring, `max_nbytes` bytes long at most."""
+    """One output file that every result must bring, `max_nbytes` bytes long at most.
+
+    `no_delete` keeps what arrived for ever; `gzip_when_done` has hosts pack it before they send it,
+    and packed it stays; `report_immediately` has them report as soon as everything is sent.
+    """
 
     open_name: str
     max_nbytes: int = 100_000_000
@@ -39,10 +54,13 @@ class NewOutput:
     copy_file: bool = False
     sticky: bool = False
     no_validate: bool = False
+    no_delete: bool = False
+    gzip_when_done: bool = False
+    report_immediately: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The entry of ``workunit.outputs``; flags that are off are left out."""
-        flags = ("optional", "copy_file", "sticky", "no_validate")
+        flags = _OUTPUT_FLAGS
         entry: dict[str, Any] = {"open_name": self.open_name, "max_nbytes": self.max_nbytes}
         return entry | {flag: True for flag in flags if getattr(self, flag)}
 

@@ -8,6 +8,7 @@ Everything lies under ``settings.VAR_DIR``::
     upload/<fan>/.<name>.part    one that is still arriving
     upload/<fan>/.<name>.digest  its digest, where the file system keeps no attributes
     results/<app>/...            what the assimilator keeps
+    templates/<name>             BOINC's templates, put there by staff
     archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
 
 Two rules make it safe against crashes and against each other: a name that anybody may ask for
@@ -43,6 +44,7 @@ from scheduler.storage.names import (
 )
 from scheduler.storage.notices import notice, put_notice, signs_of_life
 from scheduler.storage.results import change_result, keep_result, sync_results, write_result
+from scheduler.storage.templates import read_template, template_names
 from scheduler.storage.uploads import (
     DigestMismatch,
     Upload,
@@ -99,11 +101,13 @@ __all__ = [
     "put_notice",
     "put_upload",
     "read_archive",
+    "read_template",
     "signs_of_life",
     "stage_bytes",
     "stage_file",
     "sync_downloads",
     "sync_results",
+    "template_names",
     "upload_path",
     "upload_size",
     "uploads_stopped",

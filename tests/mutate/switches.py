@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.mutate.rules import choosing, credit, messages, plan_classes, replication, science, work
+from tests.mutate.rules import (
+    choosing,
+    credit,
+    messages,
+    plan_classes,
+    replication,
+    science,
+    submitters,
+    work,
+)
 from tests.mutate.switching import Switch
 
 SWITCHES: tuple[Switch, ...] = (
@@ -13,6 +22,7 @@ SWITCHES: tuple[Switch, ...] = (
     *credit.RULES,
     *messages.RULES,
     *work.RULES,
+    *submitters.RULES,
 )
 
 _names = [one.rule for one in SWITCHES]

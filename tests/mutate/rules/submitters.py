@@ -1,0 +1,28 @@
+"""Rules of BOINC's templates and of BOINC's own submission."""
+
+from __future__ import annotations
+
+from tests.mutate.switching import Code, Switch, always, unchanged
+
+TEMPLATED = "tests/pure/policy/test_templated.py"
+
+RULES = (
+    Switch(
+        "Where nobody says a number of a template's, BOINC's hold",
+        Code("scheduler.policy.templated:BOINC_DEFAULTS", {}),
+        (TEMPLATED,),
+    ),
+    Switch(
+        "Limits below the first results are raised to their number",
+        Code("scheduler.policy.templated:_roomy", unchanged),
+        (TEMPLATED,),
+    ),
+    Switch(
+        "A constant file takes none of the submission's",
+        Code(
+            "scheduler.facts.templates:TemplateInput.is_constant",
+            property(always(False)),
+        ),
+        (TEMPLATED,),
+    ),
+)

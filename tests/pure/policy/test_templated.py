@@ -1,0 +1,172 @@
+"""What a template and a submission make: the narrowest word is heard."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.facts.new_work import NewFile, NewOutput
+from scheduler.facts.templates import InputTemplate, OutputTemplate, TemplateInput, TemplateOutput
+from scheduler.policy.templated import (
+    Described,
+    GivenFile,
+    Placed,
+    RemoteFile,
+    TwoCommandLines,
+    WrongFiles,
+    templated,
+)
+
+NOTHING = InputTemplate()
+MD5 = "0" * 32
+
+
+def made(described=None, inputs=NOTHING, outputs=None, numbers=None, defaults=None):
+    return templated(
+        described or Described(),
+        inputs=inputs,
+        outputs=outputs,
+        numbers=numbers or {},
+        defaults=defaults or {},
+    )
+
+
+def test_where_nobody_says_a_number_boincs_hold() -> None:
+    workunit = made().workunit
+    assert (workunit.min_quorum, workunit.target) == (1, 1)
+    assert workunit.max_error_results == 1
+    assert (workunit.total, workunit.successes) == (1, 1)
+    assert workunit.delay_bound == timedelta(days=7)
+    assert (workunit.rsc_fpops_est, workunit.rsc_fpops_bound) == (3.6e12, 8.64e13)
+    assert (workunit.rsc_memory_bound, workunit.rsc_disk_bound) == (5e8, 1e9)
+
+
+@pytest.mark.parametrize(
+    ("sayers", "estimate"),
+    [
+        ({}, 3.6e12),
+        ({"app"}, 1e10),
+        ({"app", "submission"}, 2e10),
+        ({"app", "submission", "template"}, 3e10),
+        ({"app", "submission", "template", "workunit"}, 4e10),
+    ],
+)
+def test_who_says_a_number_more_narrowly_is_heard(sayers, estimate) -> None:
+    said = {
+        name: {"rsc_fpops_est": number} if name in sayers else {}
+        for name, number in zip(
+            ("app", "submission", "template", "workunit"), (1e10, 2e10, 3e10, 4e10), strict=True
+        )
+    }
+    workunit = made(
+        Described(numbers=said["workunit"]),
+        InputTemplate(numbers=said["template"]),
+        numbers=said["submission"],
+        defaults=said["app"],
+    ).workunit
+    assert workunit.rsc_fpops_est == estimate
+
+
+def test_limits_below_the_number_of_first_results_are_raised_to_it() -> None:
+    numbers = {"min_quorum": 2.0, "target_nresults": 3.0, "max_total_results": 2.0}
+    workunit = made(inputs=InputTemplate(numbers=numbers)).workunit
+    assert (workunit.min_quorum, workunit.target) == (2, 3)
+    assert (workunit.total, workunit.successes) == (3, 3)
+
+
+def test_limits_above_it_stay() -> None:
+    numbers = {"max_total_results": 20.0, "max_success_results": 9.0, "max_error_results": 0.0}
+    workunit = made(inputs=InputTemplate(numbers=numbers)).workunit
+    assert (workunit.total, workunit.successes, workunit.max_error_results) == (20, 9, 0)
+
+
+def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
+    assert made(numbers={"rsc_fpops_est": 1e15}).workunit.rsc_fpops_bound == 1e16
+    said = {"rsc_fpops_est": 1e15, "rsc_fpops_bound": 1e12}
+    assert made(numbers=said).workunit.rsc_fpops_bound == 1e12  # refused, elsewhere, in words
+
+
+def test_a_deadline_is_in_seconds() -> None:
+    assert made(numbers={"delay_bound": 60.0}).workunit.delay_bound == timedelta(minutes=1)
+
+
+def test_files_are_matched_by_place_and_constant_ones_take_none() -> None:
+    template = InputTemplate(
+        inputs=(
+            TemplateInput(open_name="a", sticky=True),
+            TemplateInput(open_name="b", physical_name="const"),
+            TemplateInput(copy_file=True, no_delete=True),
+        )
+    )
+    files = (GivenFile(name="x", content=b"x"), GivenFile(name="y", known_as="y_1"))
+    assert made(Described(files=files), template).inputs == (
+        Placed(NewFile(open_name="a", content=b"x", sticky=True)),
+        Placed(NewFile(open_name="b"), constant="const"),
+        Placed(NewFile(open_name="y", known_as="y_1", copy_file=True, no_delete=True)),
+    )
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_as_many_files_are_wanted_as_the_template_has(count: int) -> None:
+    template = InputTemplate(inputs=(TemplateInput(open_name="a"),))
+    files = (GivenFile(name="x", content=b"x"),) * count
+    with pytest.raises(WrongFiles, match=rf"wants 1 input files, {count} are given\. Hint: "):
+        made(Described(files=files), template)
+
+
+def test_a_file_elsewhere_is_called_by_the_submission() -> None:
+    template = InputTemplate(
+        inputs=(TemplateInput(open_name="a", urls=("https://a/", "https://b/"), md5=MD5, nbytes=9),)
+    )
+    files = (GivenFile(name="x.dat", known_as="x.dat"),)
+    assert made(Described(files=files), template).inputs == (
+        Placed(
+            NewFile(open_name="a"),
+            remote=RemoteFile(
+                name="x.dat", urls=("https://a/x.dat", "https://b/x.dat"), md5=MD5, nbytes=9
+            ),
+        ),
+    )
+
+
+def test_a_command_line_is_said_once() -> None:
+    template = InputTemplate(command_line="--template")
+    assert made(inputs=template).workunit.command_line == "--template"
+    assert made(Described(command_line="--own")).workunit.command_line == "--own"
+    with pytest.raises(TwoCommandLines, match=r"'--own', and '--template' in the template\. Hint"):
+        made(Described(command_line="--own"), template)
+
+
+def test_outputs_keep_every_flag() -> None:
+    template = OutputTemplate(
+        outputs=(
+            TemplateOutput(open_name="o", max_nbytes=5, no_delete=True, gzip_when_done=True),
+            TemplateOutput(
+                open_name="p", max_nbytes=6, copy_file=True, optional=True, no_validate=True
+            ),
+        ),
+        report_immediately=True,
+    )
+    assert [one.as_json() for one in made(outputs=template).workunit.outputs] == [
+        {
+            "open_name": "o",
+            "max_nbytes": 5,
+            "no_delete": True,
+            "gzip_when_done": True,
+            "report_immediately": True,
+        },
+        {
+            "open_name": "p",
+            "max_nbytes": 6,
+            "optional": True,
+            "copy_file": True,
+            "no_validate": True,
+            "report_immediately": True,
+        },
+    ]
+
+
+def test_without_an_output_template_the_apps_outputs_hold() -> None:
+    workunit = made(defaults={"outputs": ["out"]}).workunit
+    assert workunit.outputs == (NewOutput(open_name="out"),)
