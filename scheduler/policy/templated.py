@@ -1,4 +1,4 @@
-"""How a template and what a submission says become a workunit [pure]."""
+"""How a template and what a submission says become a workunit [pure].
 
 Who says a number more narrowly is heard: the workunit itself, then its template, then the whole
 submission, then the app, then BOINC.
