@@ -39,7 +39,8 @@ _numbers = count(1)
 
 _FORGET = """
 TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credit_entry, refusal,
-    host_app_version, app_version_file, account_app_credit, file_request, science_failure
+    host_app_version, app_version_file, account_app_credit, file_request, science_failure,
+    file_hold
 """
 #: Attempt k of a workunit ran on the host k places behind the workunit's own.
 _REPORT = """

@@ -25,16 +25,18 @@ _OUTPUT_FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """One input file: its content, the path it is read from, or the name of a file known already.
+    """One input file: its content, the path it is read from, or what names a file known already.
 
-    Exactly one of the three is given.  `open_name` is what the program opens; `known_as` is a
-    physical name that an earlier submission returned.  With `no_delete` it outlives its workunits.
+    Exactly one of the four is given.  `open_name` is what the program opens; `known_as` is a
+    physical name that an earlier submission returned; `sha256` the digest of a content that the
+    server has, in lower-case hexadecimal digits.  With `no_delete` it outlives its workunits.
     """
 
     open_name: str
     content: bytes | None = None
     path: str | None = None
     known_as: str | None = None
+    sha256: str | None = None
     copy_file: bool = False
     sticky: bool = False
     no_delete: bool = False
@@ -135,6 +137,25 @@ class NewWorkunit:
     def operations(self) -> float:
         """How many floating-point operations its first results are estimated to take."""
         return self.rsc_fpops_est * self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBatch:
+    """A batch to be, or to be added to if the submitter has one of this name.
+
+    Without a name one is made.  `after` is the number of the batch that must be complete before
+    this one starts, without a failure unless `after_any`.  `priority` holds for workunits that
+    name none.  With `keep_outputs` answers and rows stay until the batch is retired.
+    """
+
+    name: str | None = None
+    after: int | None = None
+    after_any: bool = False
+    expire_at: datetime | None = None
+    priority: int | None = None
+    accelerate_tail: bool = False
+    keep_outputs: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,20 +65,24 @@ class Wanted:
 
 
 def keep(
-    wanted: Mapping[str, Wanted], *, names: Iterable[str] = (), now: datetime
+    wanted: Mapping[str, Wanted],
+    *,
+    names: Iterable[str] = (),
+    digests: Iterable[str] = (),
+    now: datetime,
 ) -> tuple[dict[str, KnownFile], dict[str, KnownFile]]:
-    """Find or make the files of some contents (by SHA-256), and find others by physical name.
+    """Find or make the files of some contents (by SHA-256), and find others by name or digest.
 
     Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
     four if there is something new.  Raises `UnknownFiles`, `FileInMotion` and what
     `storage.publish_all` raises.
     """
-    asked = set(names)
-    known = _lock(wanted, asked)
+    asked, sought = set(names), set(digests) - wanted.keys()
+    known = _lock(wanted.keys() | sought, asked)
     by_name = {file.name: file for file in known if file.name in asked}
-    if missing := asked - by_name.keys():
+    by_sha = {file.sha256: file for file in known if file.sha256 in wanted or file.sha256 in sought}
+    if missing := (asked - by_name.keys()) | (sought - by_sha.keys()):
         raise UnknownFiles(missing)
-    by_sha = {file.sha256: file for file in known if file.sha256 in wanted}
     for _ in range(_ATTEMPTS):
         new = sorted(wanted.keys() - by_sha.keys())
         if not new:

@@ -11,15 +11,17 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
 
 #: A workunit's name becomes part of file names and URLs; 200 is the width of its column.
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}")
+_BATCH_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,250}")
 OPEN_NAME_PATTERN = re.compile(r"[^/\\\x00-\x1f\x7f<>&%][^\\\x00-\x1f\x7f<>&%]{0,249}")
 
 #: A host computes other things too: a deadline closer than this many run times is often missed.
@@ -31,6 +33,7 @@ TYPICAL_FPOPS = 1e9
 #: Widths of PostgreSQL's integer and smallint columns.
 _MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
 _MAX_KEYWORDS = 254
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _KEYWORDS = re.compile(r"\d{1,9}( ?, ?\d{1,9})*")
 
 
@@ -117,15 +120,89 @@ def duplicates(workunits: Iterable[NewWorkunit]) -> dict[str, list[int]]:
     return {name: indexes for name, indexes in seen.items() if len(indexes) > 1}
 
 
+def batch_faults(batch: NewBatch, *, now: datetime) -> tuple[Fault, ...]:
+    """Everything that is wrong with a batch, as far as it can be told from it alone."""
+    return tuple(_batch(batch, now))
+
+
+def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
+    name = batch.name
+    if name is not None and not _BATCH_NAME.fullmatch(name):
+        yield Fault(
+            f"{name[:60]!r} is not a name for a batch.",
+            "use 1 to 250 characters, none of them a control character.",
+        )
+    if batch.priority is not None and abs(batch.priority) > _MAX_INT:
+        yield Fault(f"priority is {batch.priority}.", f"give a number up to {_MAX_INT}.")
+    if batch.meta and (why := _not_json(batch.meta)):
+        yield Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
+    if batch.after_any and batch.after is None:
+        yield Fault("after_any is given without after.", "name the batch that this one follows.")
+    if batch.expire_at is not None:
+        if batch.expire_at.utcoffset() is None:
+            yield Fault("expire_at has no time zone.", "give an aware datetime, in UTC.")
+        elif batch.expire_at <= now:
+            yield Fault(
+                f"expire_at ({batch.expire_at:%Y-%m-%d %H:%M:%S}) is past.", "give a later time."
+            )
+
+
+class Survey:
+    """Looks through workunits, chunk by chunk, for what is allowed and probably not meant."""
+
+    def __init__(self, speed: Speed) -> None:
+        """Nothing was seen yet; run times are estimated by the project's speed."""
+        self._speed = speed
+        self._total = self._short = self._without_outputs = 0
+        self._worst: tuple[float, float] = (0.0, 1.0)
+        self._wanted: set[int] = set()
+
+    def add(self, workunits: Sequence[NewWorkunit]) -> None:
+        """Look through some more."""
+        self._total += len(workunits)
+        for workunit in workunits:
+            if workunit.app_version_num:
+                self._wanted.add(workunit.app_version_num)
+            if not workunit.outputs:
+                self._without_outputs += 1
+            run_time = workunit.rsc_fpops_est / self._speed.fpops
+            deadline = workunit.delay_bound.total_seconds()
+            if deadline < COMFORTABLE_RUN_TIMES * run_time:
+                self._short += 1
+                # Multiplied, for no deadline of zero divides.
+                if run_time * self._worst[1] > self._worst[0] * deadline:
+                    self._worst = (run_time, deadline)
+
+    def warnings(self, *, app: str, versions: Collection[int]) -> tuple[str, ...]:
+        """Say what was seen; `versions` are those that the app has."""
+        return (
+            *self._short_deadlines(),
+            *_missing_versions(self._wanted, app, versions),
+            *self._no_outputs(),
+        )
+
+    def _short_deadlines(self) -> Iterator[str]:
+        if self._short:
+            run_time, deadline = self._worst
+            yield (
+                f"delay_bound ({_duration(deadline)}) is under "
+                f"{COMFORTABLE_RUN_TIMES} times the estimated run time "
+                f"({_duration(run_time)} at {self._speed}){_of(self._short, self._total)}: "
+                "many results may miss their deadline."
+            )
+
+    def _no_outputs(self) -> Iterator[str]:
+        if count := self._without_outputs:
+            yield f"No output files are named{_of(count, self._total)}: hosts bring nothing back."
+
+
 def warnings(
     workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
 ) -> tuple[str, ...]:
-    """What is allowed and probably not meant; one sentence per kind, however many workunits."""
-    return (
-        *_short_deadlines(workunits, speed),
-        *_missing_versions(workunits, app, versions),
-        *_no_outputs(workunits),
-    )
+    """What is allowed and probably not meant; `versions` are those that the app has."""
+    survey = Survey(speed)
+    survey.add(workunits)
+    return survey.warnings(app=app, versions=versions)
 
 
 def _name(workunit: NewWorkunit) -> Iterator[Fault]:
@@ -265,11 +342,16 @@ def _inputs(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _input(file: NewFile) -> Iterator[Fault]:
-    given = (file.content, file.path, file.known_as)
+    given = (file.content, file.path, file.known_as, file.sha256)
     if given.count(None) != len(given) - 1:
         yield Fault(
             f"Input file {file.open_name!r} has {len(given) - given.count(None)} sources.",
-            "give exactly one of content, path and known_as.",
+            "give exactly one of content, path, known_as and sha256.",
+        )
+    if file.sha256 is not None and not _SHA256.fullmatch(file.sha256):
+        yield Fault(
+            f"sha256 of input file {file.open_name!r} is {file.sha256[:80]!r}.",
+            "give 64 lower-case hexadecimal digits.",
         )
     yield from _open_name(file.open_name)
 
@@ -306,37 +388,14 @@ def _output(output: NewOutput) -> Iterator[Fault]:
         )
 
 
-def _short_deadlines(workunits: Sequence[NewWorkunit], speed: Speed) -> Iterator[str]:
-    short = [
-        (run_time, workunit)
-        for workunit in workunits
-        if workunit.delay_bound.total_seconds()
-        < COMFORTABLE_RUN_TIMES * (run_time := workunit.rsc_fpops_est / speed.fpops)
-    ]
-    if short:
-        run_time, worst = max(short, key=lambda pair: pair[0] / pair[1].delay_bound.total_seconds())
-        yield (
-            f"delay_bound ({_duration(worst.delay_bound.total_seconds())}) is under "
-            f"{COMFORTABLE_RUN_TIMES} times the estimated run time "
-            f"({_duration(run_time)} at {speed}){_of(len(short), len(workunits))}: "
-            "many results may miss their deadline."
-        )
-
-
 def _missing_versions(
-    workunits: Sequence[NewWorkunit], app: str, versions: Collection[int]
+    wanted: AbstractSet[int], app: str, versions: Collection[int]
 ) -> Iterator[str]:
     if not versions:
         yield f"App {app} has no version yet: nothing is sent until `publish_app` brings one."
         return
-    wanted = {w.app_version_num for w in workunits if w.app_version_num} - set(versions)
-    for number in sorted(wanted):
+    for number in sorted(wanted - set(versions)):
         yield f"App {app} has no version {number} yet: workunits that ask for it wait for it."
-
-
-def _no_outputs(workunits: Sequence[NewWorkunit]) -> Iterator[str]:
-    if count := sum(not workunit.outputs for workunit in workunits):
-        yield f"No output files are named{_of(count, len(workunits))}: hosts bring nothing back."
 
 
 def _of(count: int, total: int) -> str:

@@ -12,6 +12,7 @@ from json import loads
 from typing import Any, LiteralString, TypeVar
 
 from django.conf import settings
+from django.db import connection
 from psycopg.types.json import Jsonb
 
 from scheduler.sql.prepared import Answer, run
@@ -21,6 +22,8 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 #: What Python and PostgreSQL write alike, so far as arrays go.
 _NUMBERS = {int, float, bool, type(None)}
+_COPY_SPECIAL = re.compile(r"[\\\t\n\r]")
+_COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _COMMENT = re.compile(r"--[^\n]*")
 #: PostgreSQL's type number of jsonb.
 _JSONB = 3802
@@ -83,6 +86,24 @@ def fetch_one(name: str, params: Params, package: str = "scheduler.sql") -> dict
 def execute(name: str, params: Params, package: str = "scheduler.sql") -> int:
     """Run a statement and return how many rows it touched."""
     return _run(name, params, package).touched
+
+
+def copy_rows(name: str, rows: str, package: str = "scheduler.sql") -> None:
+    r"""Send rows to a ``COPY ... FROM STDIN``, each a line of PostgreSQL's text format.
+
+    `escaped` is for values that may contain a tab, a line's end or a backslash; NULL is ``\N``.
+    """
+    with (
+        connection.wrap_database_errors,
+        connection.cursor() as cursor,
+        cursor.copy(_bare(load(name, package))) as copy,
+    ):
+        copy.write(rows)
+
+
+def escaped(text: str) -> str:
+    """A text as it stands in a row of `copy_rows`."""
+    return text.translate(_COPY_ESCAPES) if _COPY_SPECIAL.search(text) else text
 
 
 def array(values: Iterable[float | datetime | Decimal | None]) -> str:

@@ -6,6 +6,7 @@ SELECT
     app.one_result_per,
     app.target_nresults,
     app.n_size_classes,
+    app.workunit_defaults,
     speed.fpops,
     speed.hosts::integer AS hosts,
     array(

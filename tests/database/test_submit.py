@@ -355,7 +355,7 @@ def test_a_thousand_workunits_take_as_many_statements_as_one(*, with_inputs: boo
         counts.append([q["sql"].split()[0] for q in captured.captured_queries])
     assert counts[0] == counts[1]
     statements = [word for word in counts[0] if word not in {"SAVEPOINT", "RELEASE"}]
-    assert len(statements) == (7 if with_inputs else 4)
+    assert len(statements) == (10 if with_inputs else 6)
 
 
 @contextmanager

@@ -28,6 +28,9 @@ SMALL = {
 #: Statements of commands and passes, which are planned each time for the tables as they are.
 NOT_OF_THE_WEB = {
     "choose_revalidation": "of a filter that may leave all",
+    "copy_births": "COPY has no plan",
+    "copy_inputs": "COPY has no plan",
+    "copy_workunits": "COPY has no plan",
     "read_antique_limit": "a minimum over all",
     "request_cancellation": "of a filter that may leave all",
     "set_release_state": "of a filter that may leave all",

@@ -34,7 +34,7 @@ RULES = (
     ),
     Switch(
         "A wish of a submitter is not followed where shares are fair",
-        Code("scheduler.operations.submit:_may_wish", always(True)),
+        Code("scheduler.operations.submission_checks:may_wish", always(True)),
         (SHARES_KEPT,),
     ),
     Switch(

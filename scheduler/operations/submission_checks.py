@@ -1,0 +1,141 @@
+"""Judge workunits before they are written, chunk by chunk [operations]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from django.conf import settings
+
+from scheduler.facts.new_work import Addressees, AppRules, NewWorkunit
+from scheduler.models import Account, App
+from scheduler.policy import aiming, submission
+from scheduler.sql import fetch, fetch_one
+
+#: How many names a message shows.
+_SHOWN = 10
+#: How many hosts, the newest, speak for the project's speed: a sample, for the cost not to grow.
+_HOSTS_ASKED = 1000
+#: For whom alone work may be.
+_ADDRESSEES = ("host", "account", "team")
+
+Faults = dict[int, tuple[submission.Fault, ...]]
+
+
+class SubmissionRefused(ValueError):
+    """Nothing was submitted. Hint: each kind of refusal says what to change."""
+
+
+class UnknownApp(SubmissionRefused):
+    """There is no such app, or it takes no work any more. Hint: the message names a near miss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is known of the app when work for it arrives; `defaults` hold below all others."""
+
+    id: int
+    rules: AppRules
+    versions: tuple[int, ...]
+    speed: submission.Speed
+    defaults: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The app's name."""
+        return self.rules.name
+
+
+def find_target(name: str) -> Target:
+    """Look an app up, by one statement; raises `UnknownApp`."""
+    row = fetch_one("read_submission_target", {"app": name, "hosts": _HOSTS_ASKED})
+    if row is None:
+        raise UnknownApp(_no_such_app(name))
+    if row["deprecated"]:
+        msg = f"App {name} is deprecated and takes no more work. Hint: submit to its successor."
+        raise UnknownApp(msg)
+    speed = submission.Speed(row["fpops"] or submission.TYPICAL_FPOPS, row["hosts"])
+    rules = AppRules(
+        name=name,
+        validator=row["validator"],
+        one_result_per=row["one_result_per"],
+        target_nresults=row["target_nresults"],
+        n_size_classes=row["n_size_classes"],
+    )
+    return Target(row["id"], rules, tuple(row["versions"]), speed, row["workunit_defaults"])
+
+
+def _no_such_app(name: str) -> str:
+    known = sorted(App.objects.values_list("name", flat=True))
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"There is no app {name!r}. Hint: did you mean {near[0]!r}?"
+    if known:
+        return f"There is no app {name!r}. Hint: the apps are {', '.join(known[:_SHOWN])}."
+    return f"There is no app {name!r}, nor any other. Hint: publish one with `publish_app`."
+
+
+class Judge:
+    """Judges the workunits of one submission in chunks; keeps nothing of them but counts."""
+
+    def __init__(self, target: Target, submitter: Account | None, *, now: datetime) -> None:
+        """Judge for an app, and for whoever submits, at this moment."""
+        self._target, self._submitter, self._now = target, submitter, now
+        self._survey = submission.Survey(target.speed)
+        self._aimed: dict[str, None] = {}
+        self._wishes = False
+
+    def faults(self, workunits: Sequence[NewWorkunit]) -> Faults:
+        """Everything that is wrong with a chunk, by index; no statement if it is for everybody."""
+        known = _addressees(workunits)
+        own = submission.faults(workunits, now=self._now)
+        aimed = aiming.faults(workunits, app=self._target.rules, known=known)
+        self._survey.add(workunits)
+        said = aiming.warnings(workunits, app=self._target.rules, known=known)
+        self._aimed |= dict.fromkeys(said)
+        self._wishes = self._wishes or any(w.priority is not None for w in workunits)
+        if not aimed:
+            return own
+        indexes = sorted(own.keys() | aimed.keys())
+        return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed and probably not meant, of all chunks."""
+        return (
+            *self._survey.warnings(app=self._target.name, versions=self._target.versions),
+            *self._aimed,
+            *self._wishes_not_followed(),
+        )
+
+    def _wishes_not_followed(self) -> Iterator[str]:
+        if self._wishes and not may_wish(self._submitter):
+            share = "priorities follow the submitter's share, not his wish"
+            yield f"The project shares fairly: {share}."
+
+
+def may_wish(submitter: Account | None) -> bool:
+    """Whether explicit priorities are followed: a fair share is no wish of its submitter's."""
+    return submitter is None or submitter.is_staff or not settings.PROJECT.fair_share
+
+
+def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
+    """Look up whom work is for; no statement if it is for everybody."""
+    hosts = {w.target_host for w in workunits if w.target_host is not None}
+    accounts = {w.target_account for w in workunits if w.target_account is not None}
+    teams = {w.target_team for w in workunits if w.target_team is not None}
+    if not (hosts or accounts or teams):
+        return Addressees()
+    params = {"hosts": sorted(hosts), "accounts": sorted(accounts), "teams": sorted(teams)}
+    rows = fetch("read_addressees", params)
+    found = {kind: {r["id"] for r in rows if r["kind"] == kind} for kind in _ADDRESSEES}
+    merged = {r["id"]: r["merged_into_id"] for r in rows if r["merged_into_id"] is not None}
+    return Addressees(
+        hosts=frozenset(found["host"] - merged.keys()),
+        merged_hosts=merged,
+        denied_hosts=frozenset(r["id"] for r in rows if r["denied"]),
+        accounts=frozenset(found["account"]),
+        teams=frozenset(found["team"]),
+    )

@@ -1,0 +1,14 @@
+-- The batch that another follows, which cannot be completed before we commit, and how it ended.
+SELECT
+    batch.id,
+    batch.name,
+    batch.state,
+    batch.submitter_id,
+    batch.purged_failed > 0 OR EXISTS (
+        SELECT 1
+        FROM workunit
+        WHERE workunit.batch_id = batch.id AND workunit.error_mask <> 0
+    ) AS failed
+FROM batch
+WHERE batch.id = %(id)s::bigint
+FOR SHARE OF batch

@@ -1,0 +1,9 @@
+-- Which of these names workunits bear.
+SELECT workunit.name
+FROM unnest(%(names)s::text[]) AS wanted (name)
+CROSS JOIN LATERAL (
+    SELECT name
+    FROM workunit
+    WHERE name = wanted.name
+    LIMIT 1
+) AS workunit

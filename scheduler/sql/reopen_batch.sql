@@ -1,0 +1,20 @@
+-- A batch by its number, to add to it; no row if it is closed, another's or of another app.
+UPDATE batch
+SET
+    state = %(in_progress)s::smallint,
+    app_id = %(app_id)s::bigint,
+    completed_at = NULL
+WHERE
+    id = %(id)s::bigint
+    AND submitter_id = %(submitter_id)s::bigint
+    AND state = any(%(open)s::smallint[])
+    AND coalesce(app_id, %(app_id)s::bigint) = %(app_id)s::bigint
+RETURNING
+    id,
+    name,
+    accelerate_tail,
+    priority,
+    keep_outputs,
+    after_id,
+    after_any,
+    meta
