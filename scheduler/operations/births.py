@@ -1,4 +1,4 @@
-"""Write new workunits, their inputs and their first entries in the ledger by COPY [operations].
+"""Write new workunits, their inputs and their births by COPY [operations]."""
 
 Theory of operation.  What is written is prepared as text before the transaction opens, so that it
 is short: of a `Birth` only the id, the priority and what its batch says are missing.  Ids are drawn
@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import IntegrityError
 from psycopg.errors import UniqueViolation
 
+from scheduler import wakeups
 from scheduler.facts.new_work import NewFile, NewWorkunit
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
 from scheduler.operations.submission_checks import SubmissionRefused
@@ -121,8 +122,9 @@ def write(
     """Write births in the caller's transaction; yields ids and names, chunk by chunk.
 
     `turns` gives priorities to those without a wish, where the project shares fairly.  Raises
-    `NameTaken`, which leaves the transaction to be rolled back.
+    `NameTaken`, which leaves the transaction to be rolled back.  The transitioner is woken once.
     """
+    wakeups.after_commit("transitioner")
     endings = _Endings(home, now)
     remaining = iter(births)
     while chunk := list(islice(remaining, AT_ONCE)):

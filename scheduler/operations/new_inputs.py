@@ -1,4 +1,4 @@
-"""Stage the contents that new workunits bring, and keep them as files [operations]."""
+"""Stage contents that new workunits bring, and keep them as files [operations]."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from scheduler import wakeups
 from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.models import Account, Batch
 from scheduler.operations import births, new_batches, new_inputs, shares
@@ -130,7 +129,7 @@ def write(
 ) -> tuple[int, ...]:
     """Write births in the caller's transaction, with their shares; returns their ids.
 
-    Counts them in their batch, and wakes the transitioner once they are committed.
+    Counts them in their batch.
     """
     turns = shares.Turns(submitter, now=now) if settings.PROJECT.fair_share else None
     ids: list[int] = []
@@ -141,7 +140,6 @@ def write(
     if home.batch_id is not None and ids:
         counted = F("workunits_submitted") + len(ids)
         Batch.objects.filter(pk=home.batch_id).update(workunits_submitted=counted)
-    wakeups.after_commit("transitioner")
     return tuple(ids)
 
 

@@ -14,7 +14,7 @@ from tests.house.tracked import modules, read, statements
 
 #: A statement that makes a workunit due: the transitioner has work.
 MAKES_DUE = re.compile(
-    r"(?:SET|,)\s+transition_at = (?:%\(now\)s|CASE)|\btransition_at, lease_token"
+    r"(?:SET|,)\s+transition_at = (?:%\(now\)s|CASE)|\btransition_at, created_at\n\) FROM"
 )
 #: The transitioner's own statement says when it looks again itself.
 ITS_OWN = {"transition_workunits"}
@@ -37,7 +37,7 @@ def waking_statements():
 
 
 def test_statements_that_make_workunits_due_are_found():
-    assert {"settle_reports", "insert_workunits", "settle_validated", "time_out_results"} <= (
+    assert {"settle_reports", "copy_workunits", "settle_validated", "time_out_results"} <= (
         waking_statements()
     )
 
