@@ -1,4 +1,4 @@
-"""Write new workunits, their inputs and their births by COPY [operations]."""
+"""Write new workunits, their inputs and their births by COPY [operations].
 
 Theory of operation.  What is written is prepared as text before the transaction opens, so that it
 is short: of a `Birth` only the id, the priority and what its batch says are missing.  Ids are drawn

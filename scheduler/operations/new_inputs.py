@@ -1,4 +1,4 @@
-"""Stage contents that new workunits bring, and keep them as files [operations]."""
+"""Stage what new workunits bring, and keep it as files [operations]."""
 
 from __future__ import annotations
 
