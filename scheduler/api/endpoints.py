@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 import scheduler.api.converters  # noqa: F401  registers what the addresses use
 from scheduler.api import (
+    app_versions,
+    hosts,
     index,
     me,
+    platforms,
+    project,
+    queues,
     tokens,
 )
 
@@ -19,7 +24,12 @@ if TYPE_CHECKING:
 
 urlpatterns: list[URLPattern] = [
     *index.urlpatterns,
+    *app_versions.urlpatterns,
+    *hosts.urlpatterns,
     *me.urlpatterns,
+    *platforms.urlpatterns,
+    *project.urlpatterns,
+    *queues.urlpatterns,
     *tokens.urlpatterns,
     *index.dead_ends,
 ]

@@ -72,7 +72,10 @@ class Schema(AutoSchema):
     def _get_filter_parameters(self) -> list[dict[str, Any]]:
         says = described(self.view, self.method)
         found = getattr(self.view, "filterset_class", None)
-        if says is None or not says.listed or found is None:
+        if says is None:
+            usual: list[dict[str, Any]] = super()._get_filter_parameters()
+            return usual
+        if not says.listed or found is None:
             return []
         return [
             {
@@ -90,7 +93,9 @@ class Schema(AutoSchema):
 
     def _is_list_view(self, serializer: Any = None) -> bool:
         says = described(self.view, self.method)
-        return says is not None and says.listed and self.method == "GET"
+        if says is None:
+            return super()._is_list_view(serializer)
+        return says.listed and self.method == "GET"
 
     def get_auth(self) -> list[dict[str, Any]]:
         """Ask for a token where one is asked for."""

@@ -10,7 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import Account, ApiToken
-from scheduler.operations import accounts, api_tokens
+from scheduler.operations import accounts
+from tests.faces.apis import a_token
 from tests.rows import an_account
 
 pytestmark = pytest.mark.django_db
@@ -30,14 +31,6 @@ def ada() -> Account:
         email=EMAIL, passwd_hash=digest, name="Ada", by_staff=True, now=timezone.now()
     )
     return made.account
-
-
-def a_token(account: Account, *scopes: str, **fields) -> str:
-    scopes = scopes or ("read", "submit")
-    _, text = api_tokens.create(
-        account=account, name="t", scopes=scopes, now=timezone.now(), **fields
-    )
-    return text
 
 
 def bearer(text: str) -> Client:

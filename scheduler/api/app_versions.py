@@ -1,0 +1,143 @@
+"""App versions: what was published, and what of it is offered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from scheduler.api.body import Strict
+from scheduler.api.endpoint import Endpoint
+from scheduler.api.filters import Filters, Name, TrueOrFalse
+from scheduler.api.operation import operation
+from scheduler.models import App, AppVersion, AppVersionFile
+from scheduler.operations import submitters, withdrawal
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+
+class VersionFileOut(serializers.ModelSerializer[AppVersionFile]):
+    """A file of an app version."""
+
+    name = serializers.CharField(source="file.name")
+    nbytes = serializers.IntegerField(source="file.nbytes")
+    sha256 = serializers.CharField(source="file.sha256")
+
+    class Meta:
+        """What is told of it."""
+
+        model = AppVersionFile
+        fields = ("name", "open_name", "nbytes", "sha256", "main_program", "executable")
+
+
+class AppVersionOut(serializers.ModelSerializer[AppVersion]):
+    """A build of an app for one platform."""
+
+    app = serializers.CharField(source="app.name")
+    platform = serializers.CharField(source="platform.name")
+    version = serializers.SerializerMethodField(help_text="As people write it: `1.00`.")
+    files = VersionFileOut(many=True)
+
+    class Meta:
+        """What is told of it."""
+
+        model = AppVersion
+        fields = (
+            "id",
+            "app",
+            "version",
+            "version_num",
+            "platform",
+            "plan_class",
+            "cmdline",
+            "image",
+            "source_url",
+            "deprecated",
+            "beta",
+            "created_at",
+            "files",
+        )
+
+    def get_version(self, version: AppVersion) -> str:
+        """Write it with its two places."""
+        return f"{version.version_num / 100:.2f}"
+
+
+class ChangedVersion(Strict):
+    """What can be changed of what clients know."""
+
+    deprecated = serializers.BooleanField(required=False, help_text="Withdrawn: not sent any more.")
+    beta = serializers.BooleanField(required=False, help_text="Only for testers.")
+
+
+class VersionFilters(Filters):
+    """Which versions to list."""
+
+    platform = Name("platform__name", help_text="BOINC's name of it.")
+    plan_class = Name("plan_class")
+    deprecated = TrueOrFalse("deprecated")
+    beta = TrueOrFalse("beta")
+
+
+def versions() -> QuerySet[AppVersion]:
+    """Find all versions, with what is told of them."""
+    return AppVersion.objects.select_related("app", "platform").prefetch_related("files__file")
+
+
+class VersionsOfApp(Endpoint):
+    """The versions of one app."""
+
+    queryset = AppVersion.objects.none()
+    filterset_class = VersionFilters
+
+    @operation(
+        "List the versions of an app",
+        name="list_app_versions",
+        tag="apps",
+        answer=AppVersionOut,
+        listed=True,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """All that were published, newest first."""
+        app = get_object_or_404(App, name=name)
+        return self.page(versions().filter(app=app), AppVersionOut)
+
+
+class OneVersion(Endpoint):
+    """One build."""
+
+    @operation(
+        "Read an app version",
+        name="read_app_version",
+        tag="apps",
+        answer=AppVersionOut,
+        conditional=True,
+    )
+    def get(self, request: Request, version_id: int) -> Response:
+        """With its files."""
+        return Response(AppVersionOut(get_object_or_404(versions(), pk=version_id)).data)
+
+    @operation(
+        "Withdraw an app version, or offer it again",
+        name="change_app_version",
+        tag="apps",
+        answer=AppVersionOut,
+        body=ChangedVersion,
+    )
+    def patch(self, request: Request, version_id: int) -> Response:
+        """Its program stays as it is: clients never ask again for a version that they know."""
+        wishes = self.body()
+        version = get_object_or_404(versions(), pk=version_id)
+        submitters.require_manage(self.account, version.app)
+        return Response(AppVersionOut(withdrawal.change(version, **wishes)).data)
+
+
+urlpatterns = [
+    path("apps/<name:name>/versions", VersionsOfApp.as_view()),
+    path("app-versions/<id:version_id>", OneVersion.as_view()),
+]

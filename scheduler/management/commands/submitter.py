@@ -1,0 +1,134 @@
+"""Say who may submit work, for which apps, and how much at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.models import Account, App
+from scheduler.operations import submitters as operations
+from scheduler.queries import submitters
+from scheduler.queries.accounts import find_account_by_email
+
+_ACTIONS = ("allow", "forbid", "show")
+
+
+class Command(Conversation):
+    """``submitter allow EMAIL (--app NAME... | --all-apps) | forbid EMAIL | show EMAIL``."""
+
+    help = (
+        "Say who may submit work. allow EMAIL --app NAME [--manage] or --all-apps, with limits; "
+        "forbid EMAIL; show EMAIL. Staff may do all of it anyway."
+    )
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = ()
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask what to do, and for whom."""
+        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        parser.add_argument("email", metavar="EMAIL", help="who")
+        parser.add_argument(
+            "--app", action="append", default=[], metavar="NAME", help="allow: repeatable"
+        )
+        parser.add_argument("--all-apps", action="store_true", help="allow: also those to come")
+        parser.add_argument(
+            "--manage", action="store_true", help="allow: publish versions of these apps, too"
+        )
+        parser.add_argument(
+            "--max-unfinished-workunits", type=_count, metavar="N", help="allow: at once"
+        )
+        parser.add_argument(
+            "--max-kept-bytes", type=_count, metavar="N", help="allow: of files, at once"
+        )
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Do the one thing that is asked for."""
+        account = find_account_by_email(options["email"])
+        if account is None:
+            msg = (
+                f"No account has the e-mail address {options['email']!r}. "
+                "Hint: `manage.py create_account EMAIL` makes one."
+            )
+            raise CommandError(msg)
+        if options["action"] == "allow":
+            return _allow(account, options)
+        if options["action"] == "forbid":
+            return _forbid(account)
+        return _show(account)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:20]) >= 2**63:
+        msg = f"{text!r} is no number from 0 on. Hint: leave it out for no limit."
+        raise CommandError(msg, returncode=2)
+    return int(text)
+
+
+def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
+    names, all_apps = options["app"], options["all_apps"]
+    if bool(names) == bool(all_apps):
+        msg = "It is not said for what. Hint: give --app NAME, once for each app, or --all-apps."
+        raise CommandError(msg, returncode=2)
+    if all_apps and options["manage"]:
+        msg = "Who may manage is said app by app. Hint: give --app NAME with --manage."
+        raise CommandError(msg, returncode=2)
+    apps = list(App.objects.filter(name__in=names))
+    if missing := set(names) - {app.name for app in apps}:
+        msg = f"There is no app {min(missing)!r}. Hint: create it first, or check its spelling."
+        raise CommandError(msg)
+    operations.allow(
+        account,
+        apps=None if all_apps else apps,
+        may_manage=options["manage"],
+        max_unfinished_workunits=options["max_unfinished_workunits"],
+        max_kept_bytes=options["max_kept_bytes"],
+        now=timezone.now(),
+    )
+    return _show(account)
+
+
+def _forbid(account: Account) -> Answer:
+    forbidden = operations.forbid(account)
+    said = "may not submit any more" if forbidden else "could not submit before"
+    staff = " As staff they may all the same." if account.is_staff else ""
+    return Answer(
+        f"{account.email} {said}. What was submitted goes on.{staff}",
+        {"email": account.email, "forbidden": forbidden},
+    )
+
+
+def _show(account: Account) -> Answer:
+    rights = submitters.rights(account)
+    apps = [row.app.name for row in rights.apps]
+    what = "every app" if rights.all_apps else (", ".join(apps) or "no app")
+    managed = [row.app.name for row in rights.apps if row.may_manage]
+    unfinished = submitters.unfinished_workunits(account)
+    said = [f"{account.email} may submit for {what}{' as staff' if account.is_staff else ''}."]
+    if managed:
+        said.append(f"Publishes versions of {', '.join(managed)}.")
+    said.append(
+        f"Has {plural(unfinished, 'unfinished workunit')}"
+        f"{_limit(rights.max_unfinished_workunits)}, and holds files of "
+        f"{plural(submitters.held_bytes(account), 'byte')}{_limit(rights.max_kept_bytes)}."
+    )
+    return Answer(
+        " ".join(said),
+        {
+            "email": account.email,
+            "is_staff": account.is_staff,
+            "all_apps": rights.all_apps,
+            "apps": [{"name": row.app.name, "may_manage": row.may_manage} for row in rights.apps],
+            "max_unfinished_workunits": rights.max_unfinished_workunits,
+            "unfinished_workunits": unfinished,
+            "max_kept_bytes": rights.max_kept_bytes,
+            "kept_bytes": submitters.held_bytes(account),
+        },
+    )
+
+
+def _limit(most: int | None) -> str:
+    return "" if most is None else f" of {most:,} at most".replace(",", " ")

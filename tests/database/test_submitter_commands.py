@@ -1,0 +1,99 @@
+"""`manage.py token` and `manage.py submitter`: who may speak, and who may submit."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from scheduler.operations import api_tokens
+from scheduler.operations.submitters import NotAllowed, require_manage, require_submit
+from tests.rows import an_account, an_app
+
+pytestmark = pytest.mark.django_db
+
+EMAIL = "ada@example.org"
+
+
+def say(*words: str) -> str:
+    out = StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def facts(*words: str):
+    return json.loads(say(*words, "--json"))
+
+
+@pytest.fixture
+def ada():
+    return an_account("ada")
+
+
+def test_a_token_is_made_listed_and_revoked(ada):
+    made = facts("token", "create", EMAIL, "--name", "laptop", "--expires-in", "90d")
+    assert made["scopes"] == ["read", "submit"]
+    assert api_tokens.recognise(made["token"], now=timezone.now()).account == ada
+    assert "laptop" in say("token", "list", EMAIL)
+    assert made["token"] not in say("token", "list", EMAIL)
+    assert say("token", "revoke", EMAIL, str(made["id"])) == f"Token {made['id']} is revoked.\n"
+    assert api_tokens.recognise(made["token"], now=timezone.now()) is None
+    assert facts("token", "list", EMAIL)["tokens"] == []
+
+
+def test_a_token_has_the_scopes_that_are_asked_for(ada):
+    assert facts("token", "create", EMAIL, "--scope", "read")["scopes"] == ["read"]
+    with pytest.raises(CommandError, match="not of the staff"):
+        say("token", "create", EMAIL, "--scope", "administer")
+    with pytest.raises(CommandError, match="no scope 'write'"):
+        say("token", "create", EMAIL, "--scope", "write")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("token", "create", "bob@example.org"), "create_account"),
+        (("token", "revoke", EMAIL), "No token is named"),
+        (("token", "revoke", EMAIL, "99"), "has no token 99"),
+        (("submitter", "show", "bob@example.org"), "create_account"),
+        (("submitter", "allow", EMAIL), "not said for what"),
+        (("submitter", "allow", EMAIL, "--app", "prims"), "no app 'prims'"),
+        (("submitter", "allow", EMAIL, "--all-apps", "--manage"), "app by app"),
+        (
+            ("submitter", "allow", EMAIL, "--all-apps", "--max-kept-bytes", "-1"),
+            "no number from 0",
+        ),
+    ],
+)
+def test_what_cannot_be_done_says_what_to_do(ada, words, said):
+    with pytest.raises(CommandError, match=said) as refused:
+        say(*words)
+    assert "Hint:" in str(refused.value)
+
+
+def test_who_is_allowed_may_submit_until_he_is_forbidden(ada):
+    primes, other = an_app("primes"), an_app("other")
+    allowed = facts(
+        "submitter", "allow", EMAIL, "--app", "primes", "--manage",
+        "--max-unfinished-workunits", "1000",
+    )  # fmt: skip
+    assert allowed["apps"] == [{"name": "primes", "may_manage": True}]
+    assert allowed["max_unfinished_workunits"] == 1000
+    require_submit(ada, primes)
+    require_manage(ada, primes)
+    with pytest.raises(NotAllowed):
+        require_submit(ada, other)
+    assert "0 unfinished workunits of 1 000 at most" in say("submitter", "show", EMAIL)
+    assert "may not submit any more" in say("submitter", "forbid", EMAIL)
+    assert "could not submit before" in say("submitter", "forbid", EMAIL)
+    with pytest.raises(NotAllowed):
+        require_submit(ada, primes)
+
+
+def test_who_may_submit_for_all_apps_may_for_those_to_come(ada):
+    say("submitter", "allow", EMAIL, "--all-apps")
+    require_submit(ada, an_app("new"))
+    assert "every app" in say("submitter", "show", EMAIL)

@@ -1,0 +1,216 @@
+"""The API's catalogue: platforms, queues, hosts, app versions, the project's figures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scheduler.models import Account, AppVersion, Platform, Queue
+from scheduler.operations import submitters
+from scheduler.queries import status
+from tests.conftest import NOON
+from tests.faces.apis import ALL_SCOPES, Program, a_program
+from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version, update
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    status.forget()
+    yield
+    status.forget()
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+@pytest.fixture
+def staff() -> Program:
+    return a_program(an_account("chief", is_staff=True), *ALL_SCOPES)
+
+
+# Queues
+
+
+def test_a_queue_is_made_read_changed_and_dropped(staff):
+    an_app("primes")
+    made = staff.send("post", "/queues", {"name": "urgent", "app": "primes", "order": "fifo"})
+    assert made.status_code == 201
+    assert made["Location"] == "/api/v1/queues/urgent"
+    assert made.json()["app"] == "primes"
+    changed = staff.send("patch", "/queues/urgent", {"max_in_progress": 5, "app": None})
+    assert changed.json()["max_in_progress"] == 5
+    assert changed.json()["app"] is None
+    assert changed.json()["order"] == "fifo"
+    assert staff.send("get", "/queues?app=primes").json()["results"] == []
+    assert staff.send("delete", "/queues/urgent").status_code == 204
+    assert staff.send("get", "/queues/urgent").status_code == 404
+
+
+def test_a_queue_with_workunits_is_not_dropped(staff):
+    queue = Queue.objects.create(name="full", created_at=NOON)
+    a_workunit(queue=queue)
+    answer = staff.send("delete", "/queues/full")
+    assert answer.status_code == 409
+    assert "purged" in answer.json()["hint"]
+
+
+def test_a_name_is_a_queue_once(staff):
+    staff.send("post", "/queues", {"name": "q"})
+    answer = staff.send("post", "/queues", {"name": "q"})
+    assert answer.status_code == 409
+    assert answer.json()["code"] == "queue_exists"
+
+
+def test_a_queue_for_an_app_that_is_none_is_understood_and_refused(staff):
+    answer = staff.send("post", "/queues", {"name": "q", "app": "prims"})
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "unknown_app"
+    staff.send("post", "/queues", {"name": "q"})
+    assert staff.send("patch", "/queues/q", {"app": "prims"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/name"),
+        ({"name": 7}, "/name"),
+        ({"name": "a/b"}, "/name"),
+        ({"name": "q", "max_in_progress": -1}, "/max_in_progress"),
+        ({"name": "q", "max_in_progress": 2**31}, "/max_in_progress"),
+        ({"name": "q", "max_in_progress": "5"}, "/max_in_progress"),
+        ({"name": "q", "max_in_progress": True}, "/max_in_progress"),
+        ({"name": "q", "max_in_progress": 1.5}, "/max_in_progress"),
+        ({"name": "q", "order": "random"}, "/order"),
+        ({"name": "q", "order": ["fifo"]}, "/order"),
+        ({"name": "q", "oder": "fifo"}, "/oder"),
+        ([], ""),
+        ("q", ""),
+        (None, ""),
+    ],
+)
+def test_a_queue_that_makes_no_sense_is_refused_where_it_makes_none(staff, body, pointer):
+    answer = staff.post("/api/v1/queues", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_queues_are_kept_by_staff_alone(ada):
+    program = a_program(ada)
+    assert program.send("post", "/queues", {"name": "q"}).status_code == 403
+    assert program.send("get", "/queues").status_code == 200
+
+
+def test_who_was_staff_keeps_no_queues(ada):
+    update(ada, is_staff=True)
+    program = a_program(ada, *ALL_SCOPES)
+    update(ada, is_staff=False)
+    assert program.send("post", "/queues", {"name": "q"}).status_code == 403
+
+
+# Hosts
+
+
+def test_one_sees_ones_own_hosts(ada, staff, django_assert_max_num_queries):
+    mine, other = a_host(ada, domain_name="mine"), a_host()
+    program = a_program(ada)
+    with django_assert_max_num_queries(3):
+        seen = program.send("get", "/hosts").json()["results"]
+    assert [host["id"] for host in seen] == [mine.pk]
+    assert program.send("get", f"/hosts/{mine.pk}").json()["name"] == "mine"
+    assert program.send("get", f"/hosts/{other.pk}").status_code == 404
+    assert len(staff.send("get", "/hosts").json()["results"]) == 2
+    assert staff.send("get", f"/hosts?account={ada.pk}").json()["results"][0]["id"] == mine.pk
+
+
+def test_hosts_are_found_by_what_they_are(staff):
+    a_host(denied=True, platform_name="x86_64-pc-linux-gnu")
+    a_host(domain_name="lab 7")
+
+    def found(query: str) -> int:
+        return len(staff.send("get", f"/hosts?{query}").json()["results"])
+
+    assert found("denied=true") == found("denied=false") == 1
+    assert found("name=lab%207") == 1
+    assert found("platform=x86_64-pc-linux-gnu") == 1
+    assert found("name=%27%20OR%201%3D1--") == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["denied=perhaps", "account=1.5", "account=x", "account=99999999999999999999", "name=%00"],
+)
+def test_a_filter_that_makes_no_sense_is_refused(staff, query):
+    assert staff.send("get", f"/hosts?{query}").status_code == 400
+
+
+def test_who_has_the_answer_already_is_spared_it(ada):
+    host, program = a_host(ada), a_program(ada)
+    first = program.send("get", f"/hosts/{host.pk}")
+    again = program.send("get", f"/hosts/{host.pk}", headers={"If-None-Match": first["ETag"]})
+    assert again.status_code == 304
+    assert again.content == b""
+    update(host, domain_name="renamed")
+    later = program.send("get", f"/hosts/{host.pk}", headers={"If-None-Match": first["ETag"]})
+    assert later.status_code == 200
+    assert later["ETag"] != first["ETag"]
+
+
+# Platforms and app versions
+
+
+def test_platforms_are_listed(ada):
+    Platform.objects.create(name="windows_x86_64")
+    names = [one["name"] for one in a_program(ada).send("get", "/platforms").json()["results"]]
+    assert "windows_x86_64" in names
+
+
+def test_versions_of_an_app_are_listed_at_a_constant_cost(ada, django_assert_max_num_queries):
+    app = an_app("primes")
+    versions = [an_app_version(app) for _ in range(5)]
+    an_app_version(an_app("other"))
+    with django_assert_max_num_queries(6):
+        seen = a_program(ada).send("get", "/apps/primes/versions").json()["results"]
+    assert [one["id"] for one in seen] == [one.pk for one in reversed(versions)]
+    assert a_program(ada).send("get", "/apps/none/versions").status_code == 404
+
+
+def test_a_version_is_withdrawn_by_who_manages_the_app(ada):
+    app = an_app("primes")
+    version = an_app_version(app, version_num=123)
+    program, path = a_program(ada), f"/app-versions/{version.pk}"
+    assert program.send("get", path).json()["version"] == "1.23"
+    refused = program.send("patch", path, {"deprecated": True})
+    assert refused.status_code == 403
+    submitters.allow(ada, apps=[app], may_manage=True, now=NOON)
+    assert program.send("patch", path, {"deprecated": True}).json()["deprecated"] is True
+    assert AppVersion.objects.get(pk=version.pk).deprecated
+    assert program.send("get", "/apps/primes/versions?deprecated=false").json()["results"] == []
+
+
+# The project
+
+
+def test_the_figures_of_the_status_page_are_public(client):
+    a_workunit(an_app("primes"))
+    said = client.get("/api/v1/status").json()
+    page = client.get("/status.json").json()
+    assert {name: one["value"] for name, one in said["workunits"].items()} == page["workunits"]
+    assert {one["name"]: one["waiting"]["value"] for one in said["daemons"]} == page["waiting"]
+    assert said["apps"][0]["name"] == "primes"
+
+
+def test_totals_are_public(client):
+    a_workunit(an_app("primes", total_credit=17))
+    said = client.get("/api/v1/statistics").json()
+    assert said["total_credit"] == 17
+    assert said["workunits"] == {"value": 1, "exact": True}
+    assert said["apps"] == [{"name": "primes", "title": "primes", "total_credit": 17}]
+
+
+def test_a_bad_token_does_not_keep_anybody_from_what_is_public():
+    assert Program("mh_nonsense").send("get", "/status").status_code == 200
