@@ -1,4 +1,4 @@
-"""Withdraw app versions, offer them again, show them to testers alone [operations]."""
+"""Withdraw app versions, offer them again, keep them for testers [operations]."""
 
 from __future__ import annotations
 

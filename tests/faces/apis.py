@@ -1,4 +1,4 @@
-"""Programs that speak to the API: accounts, their tokens, and clients that show them."""
+"""Programs that speak to the API: clients of accounts, with their tokens."""
 
 from __future__ import annotations
 

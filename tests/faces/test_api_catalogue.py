@@ -1,4 +1,4 @@
-"""The API's catalogue: platforms, queues, hosts, app versions, the project's figures."""
+"""The API's catalogue: platforms, queues, hosts, app versions, figures."""
 
 from __future__ import annotations
 
