@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 import scheduler.api.converters  # noqa: F401  registers what the addresses use
 from scheduler.api import (
     app_versions,
+    batches,
     hosts,
     index,
     me,
+    outputs,
     platforms,
     project,
     queues,
+    results,
     tokens,
+    workunits,
 )
 
 if TYPE_CHECKING:
@@ -25,11 +29,15 @@ if TYPE_CHECKING:
 urlpatterns: list[URLPattern] = [
     *index.urlpatterns,
     *app_versions.urlpatterns,
+    *batches.urlpatterns,
     *hosts.urlpatterns,
     *me.urlpatterns,
+    *outputs.urlpatterns,
     *platforms.urlpatterns,
     *project.urlpatterns,
     *queues.urlpatterns,
+    *results.urlpatterns,
     *tokens.urlpatterns,
+    *workunits.urlpatterns,
     *index.dead_ends,
 ]

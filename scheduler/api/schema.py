@@ -22,6 +22,7 @@ _SAID = {
     "401": "No good token was shown.",
     "403": "The token, or its owner, may not do this.",
     "404": "There is no such thing, or it is not yours.",
+    "410": "It is gone.",
     "409": "It stands against what is there, or is being done by another request.",
     "412": "It is not any more what `If-Match` says.",
     "413": "The body is too long.",

@@ -95,11 +95,16 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
             "Hint: finished ones are dropped; try `manage.py archive show NAME`."
         )
         raise UnknownName(msg)
+    return explanation_of_workunit(workunit_id, now=now)
+
+
+def explanation_of_workunit(workunit_id: int, *, now: datetime) -> Explanation:
+    """Explain a workunit by its id; raises Workunit.DoesNotExist."""
     facts = workunit_facts(workunit_id)
     return Explanation(
         "workunit",
-        name,
-        name,
+        facts.name,
+        facts.name,
         timeline_of(facts),
         explain(facts, now=now, around=surroundings_of(facts.id, now=now)),
         (),

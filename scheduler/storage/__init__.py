@@ -20,6 +20,8 @@ or removed only by the one who holds its lock.
 from __future__ import annotations
 
 from scheduler.storage.archive import append_archive, archive_days, archive_sizes, read_archive
+from scheduler.storage.bundles import KINDS as BUNDLES
+from scheduler.storage.bundles import Bundle, Shortened, gathered, member_name, spooled
 from scheduler.storage.digests import DIGEST_ATTRIBUTE, Digest
 from scheduler.storage.downloads import (
     FileNameTaken,
@@ -63,12 +65,15 @@ from scheduler.storage.uploads import (
 )
 
 __all__ = [
+    "BUNDLES",
     "DIGEST_ATTRIBUTE",
     "BadFileName",
+    "Bundle",
     "Digest",
     "DigestMismatch",
     "FileNameTaken",
     "OldFile",
+    "Shortened",
     "Staged",
     "Upload",
     "UploadFinished",
@@ -89,8 +94,10 @@ __all__ = [
     "download_url_path",
     "fan_out",
     "finished_uploads",
+    "gathered",
     "has_room_for",
     "keep_result",
+    "member_name",
     "notice",
     "old_downloads",
     "old_uploads",
@@ -103,6 +110,7 @@ __all__ = [
     "read_archive",
     "read_template",
     "signs_of_life",
+    "spooled",
     "stage_bytes",
     "stage_file",
     "sync_downloads",

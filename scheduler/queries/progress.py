@@ -1,0 +1,143 @@
+"""Reads how far batches are, in scientists' words, and what they have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    Exists,
+    Expression,
+    OuterRef,
+    Q,
+    Value,
+    When,
+)
+
+from scheduler import sql
+from scheduler.facts.statuses import AWAITED, Status
+from scheduler.lifecycle import Outcome, ReleaseState, ServerState
+from scheduler.models import Batch, Result, Workunit
+
+_PACKAGE = "scheduler.queries"
+#: The rate of a batch is that of so long a while.
+RATE_WINDOW: Final = timedelta(minutes=5)
+
+
+def _results(**of: Any) -> Exists:
+    return Exists(Result.objects.filter(workunit_id=OuterRef("pk"), **of))
+
+
+def status(now: datetime) -> Expression:
+    """Where a workunit is: what `facts.statuses.status_of` says, for as many as one likes."""
+    awaited = [one.value for one in AWAITED]
+    is_held = ~Q(release_state=ReleaseState.RELEASED.value)
+    return Case(
+        When(canonical_result__isnull=False, then=Value(Status.DONE.value)),
+        When(~Q(error_mask=0), then=Value(Status.FAILED.value)),
+        When(
+            _results(outcome=Outcome.SUCCESS.value, validate_state__in=awaited),
+            then=Value(Status.VALIDATING.value),
+        ),
+        When(
+            _results(server_state=ServerState.IN_PROGRESS.value),
+            then=Value(Status.IN_PROGRESS.value),
+        ),
+        When(is_held | Q(start_after__gt=now), then=Value(Status.WAITING.value)),
+        default=Value(Status.UNSENT.value),
+        output_field=CharField(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many workunits of a batch are where; purged ones are among the done and the failed.
+
+    `rate_per_second` is that of the last minutes; None of `seconds_left` is: nobody can say.
+    """
+
+    total: int = 0
+    waiting: int = 0
+    unsent: int = 0
+    in_progress: int = 0
+    validating: int = 0
+    done: int = 0
+    failed: int = 0
+    rate_per_second: float = 0.0
+
+    @property
+    def open(self) -> int:
+        """How many have neither an answer nor a reason why not."""
+        return self.total - self.done - self.failed
+
+    @property
+    def fraction_done(self) -> float:
+        """Which part of them is over; 1 of a batch without any."""
+        return (self.done + self.failed) / self.total if self.total else 1.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """When the rest will be over if it goes on as in the last minutes; 0 if nothing is left."""
+        if not self.open:
+            return 0.0
+        return self.open / self.rate_per_second if self.rate_per_second else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the results of a batch took, and were paid; those that the purger dropped as well."""
+
+    results: int = 0
+    cpu_seconds: float = 0.0
+    elapsed_seconds: float = 0.0
+    credit: float = 0.0
+
+
+def progress_of(batches: Iterable[Batch], *, now: datetime) -> dict[int, Progress]:
+    """How far each batch is, by id: one statement, 1 us a workunit."""
+    known = {batch.pk: batch for batch in batches}
+    counts: dict[int, dict[str, int]] = {batch_id: {} for batch_id in known}
+    recent: dict[int, int] = dict.fromkeys(known, 0)
+    rows = (
+        Workunit.objects.filter(batch_id__in=list(known))
+        .annotate(status=status(now))
+        .values_list("batch_id", "status")
+        .annotate(
+            number=Count("pk"),
+            lately=Count("pk", filter=Q(finished_at__gt=now - RATE_WINDOW)),
+        )
+        .order_by()
+    )
+    for batch_id, word, number, lately in rows:
+        counts[batch_id][word] = number
+        recent[batch_id] += lately
+    return {
+        batch_id: _progress(batch, counts[batch_id], recent[batch_id], now)
+        for batch_id, batch in known.items()
+    }
+
+
+def _progress(batch: Batch, counts: dict[str, int], recent: int, now: datetime) -> Progress:
+    done = counts.pop(Status.DONE, 0) + batch.purged_done
+    failed = counts.pop(Status.FAILED, 0) + batch.purged_failed
+    seconds = max(1.0, min(RATE_WINDOW, now - batch.created_at).total_seconds())
+    return Progress(
+        total=done + failed + sum(counts.values()),
+        done=done,
+        failed=failed,
+        rate_per_second=recent / seconds,
+        **counts,
+    )
+
+
+def costs_of(batches: Iterable[Batch]) -> dict[int, Cost]:
+    """What each batch has cost so far, by id: one statement."""
+    ids = [batch.pk for batch in batches]
+    rows = sql.fetch("batch_costs", {"batch_ids": ids}, package=_PACKAGE)
+    found = {row.pop("batch_id"): Cost(**row) for row in rows}
+    return {batch_id: found.get(batch_id, Cost()) for batch_id in ids}

@@ -1,0 +1,161 @@
+"""Bundles: tar and zip archives that are read while they are written."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import IO, Final, Protocol
+
+_CHUNK: Final = 1 << 18
+_BLOCK: Final = 512
+_IN_MEMORY: Final = 1 << 20
+#: What is read is gathered to pieces of about this many bytes.
+_PIECE: Final = 1 << 16
+
+
+class Bundle(Protocol):
+    """An archive in the making: what each call yields, one after the other, is the archive."""
+
+    def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
+        """Add a file of so many bytes; raises `Shortened` at its end if there were fewer."""
+
+    def end(self) -> Iterator[bytes]:
+        """End the archive."""
+
+
+class Shortened(Exception):
+    """A file had fewer bytes than was said; zeros stand for the rest."""
+
+
+class Tar:
+    """A tar archive (pax)."""
+
+    def __init__(self) -> None:
+        """Begin an archive."""
+        self._nbytes = 0
+
+    def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
+        """Add a file of so many bytes; raises `Shortened` at its end if there were fewer."""
+        member = tarfile.TarInfo(name)
+        member.size = nbytes
+        member.mtime = int(at.timestamp())
+        member.mode = 0o644
+        head = member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+        padding = -nbytes % _BLOCK
+        self._nbytes += len(head) + nbytes + padding
+        yield head
+        missing = nbytes
+        for chunk in _read(source, nbytes):
+            missing -= len(chunk)
+            yield chunk
+        yield from _zeros(missing + padding)
+        if missing:
+            raise Shortened(name)
+
+    def end(self) -> Iterator[bytes]:
+        """End the archive: two empty blocks, filled up to a record."""
+        size = self._nbytes + 2 * _BLOCK
+        yield bytes(2 * _BLOCK + -size % tarfile.RECORDSIZE)
+
+
+class Zip:
+    """A zip archive, stored; its directory, of some hundred bytes a file, is kept to its end."""
+
+    def __init__(self) -> None:
+        """Begin an archive."""
+        self._out = _Pipe()
+        self._zip = zipfile.ZipFile(self._out, "w", zipfile.ZIP_STORED)  # type: ignore[call-overload]  # it writes, and no more
+
+    def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
+        """Add a file of so many bytes; raises `Shortened` at its end if there were fewer."""
+        member = zipfile.ZipInfo(name, max(at.timetuple()[:6], (1980, 1, 1, 0, 0, 0)))
+        member.file_size = nbytes
+        member.external_attr = 0o644 << 16
+        missing = nbytes
+        with self._zip.open(member, "w") as written:
+            for chunk in _read(source, nbytes):
+                missing -= len(chunk)
+                written.write(chunk)
+                yield self._out.take()
+            for zeros in _zeros(missing):
+                written.write(zeros)
+                yield self._out.take()
+        yield self._out.take()
+        if missing:
+            raise Shortened(name)
+
+    def end(self) -> Iterator[bytes]:
+        """End the archive with its directory."""
+        self._zip.close()
+        yield self._out.take()
+
+
+KINDS: Final[dict[str, type[Tar | Zip]]] = {"tar": Tar, "zip": Zip}
+
+
+def spooled() -> IO[bytes]:
+    """A file of nobody's, in memory as long as it is short, gone when it is closed."""
+    return tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)
+
+
+def member_name(*parts: str) -> str:
+    """The name of a member: no way out of the folder into which the archive is unpacked.
+
+    >>> member_name("wu_1", "../../etc/passwd")
+    'wu_1/_/_/etc/passwd'
+    """
+    words = [word for part in parts for word in part.replace("\\", "/").split("/")]
+    safe = ["_" if word in {"", ".", ".."} else _printable(word) for word in words]
+    return "/".join(safe)
+
+
+def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of some size: each piece costs a way through the web server."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+def _printable(word: str) -> str:
+    return "".join("_" if ord(c) < ord(" ") or c in '\x7f:*?"<>|' else c for c in word)
+
+
+def _read(source: IO[bytes], nbytes: int) -> Iterator[bytes]:
+    left = nbytes
+    while left > 0 and (chunk := source.read(min(_CHUNK, left))):
+        left -= len(chunk)
+        yield chunk
+
+
+def _zeros(nbytes: int) -> Iterator[bytes]:
+    for start in range(0, nbytes, _CHUNK):
+        yield bytes(min(_CHUNK, nbytes - start))
+
+
+class _Pipe:
+    """What was written and not taken yet; it cannot be sought in."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._waiting.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Have nothing to do: what is written is there."""
+
+    def take(self) -> bytes:
+        data = b"".join(self._waiting)
+        self._waiting = []
+        return data

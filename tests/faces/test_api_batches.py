@@ -1,0 +1,371 @@
+"""Batches over the API: how far they are, what they brought, and whose they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from datetime import timedelta
+
+import pytest
+
+from scheduler import storage
+from scheduler.models import Batch, ResultFile
+from tests.conftest import NOON
+from tests.rows import a_result, an_account, an_output, update
+from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def eve() -> Scientist:
+    return Scientist()
+
+
+# How far
+
+
+def test_a_batch_tells_how_far_it_is_in_words(eve):
+    batch = a_batch(submitter=eve.account, purged_done=3, purged_failed=1)
+    a_result(in_batch(batch))
+    in_batch(batch, release_state=1, pending_dependency_count=1)
+    a_result(in_batch(batch), "sent")
+    waits = in_batch(batch)
+    a_result(waits, "success")
+    a_result(waits, "sent")
+    done_in(batch)
+    failed_in(batch)
+    told = eve.get(f"batches/{batch.pk}").json()
+    assert told["progress"] == {
+        "total": 10,
+        "waiting": 1,
+        "unsent": 1,
+        "in_progress": 1,
+        "validating": 1,
+        "done": 4,
+        "failed": 2,
+        "fraction_done": 0.6,
+    }
+    assert (told["state"], told["cost"]["results"]) == ("in_progress", 4)
+
+
+def test_progress_costs_one_statement_and_is_not_said_twice(eve, django_assert_max_num_queries):
+    batch = a_batch(submitter=eve.account)
+    done_in(batch)
+    with django_assert_max_num_queries(4):  # token, its use, batch, counts
+        told = eve.get(f"batches/{batch.pk}/progress")
+    assert told.json()["done"] == 1
+    again = eve.get(f"batches/{batch.pk}/progress", None, **{"If-None-Match": told["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    in_batch(batch)
+    changed = eve.get(f"batches/{batch.pk}/progress", None, **{"If-None-Match": told["ETag"]})
+    assert changed.json()["total"] == 2
+
+
+def test_listing_batches_costs_the_same_for_one_and_for_many(eve, django_assert_max_num_queries):
+    for number in range(12):
+        done_in(a_batch(f"b{number}", eve.account))
+    with django_assert_max_num_queries(5):
+        told = eve.get("batches", {"limit": 10}).json()
+    assert [one["name"] for one in told["results"]] == [f"b{n}" for n in range(11, 1, -1)]
+    following = told["next"].partition("/api/v1/")[2]
+    assert [one["name"] for one in eve.get(following).json()["results"]] == ["b1", "b0"]
+
+
+def test_batches_are_found_by_name_state_app_and_meta(eve):
+    first = a_batch("one", eve.account, meta={"site": 3, "run": "x"})
+    a_batch("two", eve.account, state=Batch.State.COMPLETE)
+
+    def names(**query):
+        return [one["name"] for one in eve.get("batches", query).json()["results"]]
+
+    assert names(name="one") == ["one"]
+    assert names(state="complete") == ["two"]
+    assert names(app=first.app.name) == ["one"]
+    assert names(meta='{"site": 3}') == ["one"]
+    assert names(meta='{"site": 4}') == []
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "said"),
+    [
+        ("batches", {"sate": "complete"}, "There is no parameter 'sate'"),
+        ("batches", {"state": "finished"}, "Select a valid choice"),
+        ("batches", {"meta": "[1]"}, "This is no JSON object"),
+        ("batches", {"limit": "5000"}, "a whole number from 1 to 1000"),
+        ("workunits", {"status": "over"}, "Select a valid choice"),
+        ("results", {"state": "OVER"}, "Select a valid choice"),
+    ],
+)
+def test_a_parameter_that_makes_no_sense_is_refused(eve, path, query, said):
+    answer = eve.get(path, query)
+    assert answer.status_code == 400
+    assert answer["Content-Type"] == "application/problem+json"
+    assert said in answer.json()["errors"][0]["detail"]
+
+
+# Whose
+
+
+def test_nobody_sees_what_is_anothers_but_who_administers(eve):
+    batch = a_batch(submitter=an_account())
+    workunit = done_in(batch)
+    result = workunit.results.get()
+    paths = (
+        f"batches/{batch.pk}",
+        f"batches/{batch.pk}/progress",
+        f"batches/{batch.pk}/outputs",
+        f"workunits/{workunit.pk}",
+        f"workunits/{workunit.pk}/timeline",
+        f"results/{result.pk}",
+        f"results/{result.pk}/outputs/0",
+    )
+    assert {eve.get(path).status_code for path in paths} == {404}
+    assert [eve.get(path).json()["results"] for path in ("batches", "workunits", "results")] == [
+        [],
+        [],
+        [],
+    ]
+    staff = Scientist(is_staff=True)
+    assert {staff.get(path).status_code for path in paths[:2] + paths[3:6]} == {200}
+    assert staff.content(paths[6]) == b"42"
+    assert b"MANIFEST" in staff.content(paths[2])
+
+
+# What they brought
+
+
+def manifest_of(data: bytes) -> list[dict]:
+    return [json.loads(line) for line in data.decode().splitlines()]
+
+
+def test_outputs_come_as_a_tar_with_a_manifest_at_its_end(eve):
+    batch = a_batch(submitter=eve.account)
+    first, second = done_in(batch, b"one", meta={"n": 1}), done_in(batch, b"two" * 1000)
+    failed = failed_in(batch)
+    in_batch(batch)
+    data = b"".join(eve.get(f"batches/{batch.pk}/outputs").streaming_content)
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert tar.getnames() == [f"{first.name}/out", f"{second.name}/out", "MANIFEST.ndjson"]
+        assert tar.extractfile(f"{second.name}/out").read() == b"two" * 1000
+        told = manifest_of(tar.extractfile("MANIFEST.ndjson").read())
+    assert [line.get("status") for line in told] == ["done", "done", "failed", None]
+    assert told[0]["meta"] == {"n": 1}
+    assert told[0]["outputs"][0]["nbytes"] == 3
+    assert told[2] | {"errors": ["CANCELLED"], "name": failed.name} == told[2]
+
+
+def test_outputs_come_as_a_zip(eve):
+    batch = a_batch(submitter=eve.account)
+    first = done_in(batch, b"one")
+    data = b"".join(eve.get(f"batches/{batch.pk}/outputs", {"format": "zip"}).streaming_content)
+    with zipfile.ZipFile(io.BytesIO(data)) as found:
+        assert found.testzip() is None
+        assert found.namelist() == [f"{first.name}/out", "MANIFEST.ndjson"]
+        assert found.read(f"{first.name}/out") == b"one"
+
+
+def ndjson(eve, batch, **query) -> list[dict]:
+    answer = eve.get(f"batches/{batch.pk}/outputs", {"format": "ndjson", **query})
+    assert answer.status_code == 200, answer.content
+    return manifest_of(b"".join(answer.streaming_content))
+
+
+def test_a_later_call_brings_only_what_came_since(eve):
+    batch = a_batch(submitter=eve.account)
+    before = done_in(batch)
+    [one, end] = ndjson(eve, batch)
+    assert one["name"] == before.name
+    after = done_in(batch)
+    # Chosen just now: not handed on, and again when it is.
+    update(after, finished_at=None)
+    update(after, assimilate_state=2, finished_at=None)
+    told = ndjson(eve, batch, since=end["cursor"])
+    assert [line.get("name") for line in told] == [after.name, None]
+    assert ndjson(eve, batch, since=told[-1]["cursor"])[:-1] == []
+
+
+def test_a_cursor_of_another_batch_or_of_nobody_is_refused(eve):
+    batch, other = a_batch(submitter=eve.account), a_batch("c", eve.account)
+    cursor = ndjson(eve, batch)[-1]["cursor"]
+    for query in ({"since": cursor}, {"since": "nonsense"}):
+        answer = eve.get(f"batches/{other.pk}/outputs", query)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_cursor")
+
+
+def test_one_workunit_may_be_asked_for_by_name_or_id(eve):
+    batch = a_batch(submitter=eve.account)
+    done_in(batch)
+    wanted = done_in(batch)
+    for said in (wanted.name, str(wanted.pk)):
+        assert [line.get("name") for line in ndjson(eve, batch, workunit=said)] == [
+            wanted.name,
+            None,
+        ]
+    assert eve.get(f"batches/{batch.pk}/outputs", {"workunit": "x"}).status_code == 404
+
+
+def test_a_file_that_is_gone_or_short_is_told_in_the_manifest(eve):
+    batch = a_batch(submitter=eve.account)
+    for _ in range(3):
+        done_in(batch, b"data")
+    gone, short, _ = ResultFile.objects.order_by("id")
+    storage.upload_path(gone.name).unlink()
+    storage.upload_path(short.name).write_bytes(b"d")
+    for form in ("tar", "zip"):
+        answer = eve.get(f"batches/{batch.pk}/outputs", {"format": form})
+        data = io.BytesIO(b"".join(answer.streaming_content))
+        if form == "tar":
+            with tarfile.open(fileobj=data) as tar:
+                told = manifest_of(tar.extractfile("MANIFEST.ndjson").read())
+                assert len(tar.getnames()) == 3
+        else:
+            with zipfile.ZipFile(data) as found:
+                told = manifest_of(found.read("MANIFEST.ndjson"))
+        assert [line["outputs"][0].get("missing", False) for line in told[:-1]] == [
+            True,
+            False,
+            False,
+        ]
+        assert [line["outputs"][0].get("damaged", False) for line in told[:-1]] == [
+            False,
+            True,
+            False,
+        ]
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+def test_ten_thousand_outputs_cost_a_statement_a_page_and_come_in_order(
+    eve, form, django_assert_max_num_queries
+):
+    batch = a_batch(submitter=eve.account)
+    one = done_in(batch, b"x")
+    many = 3_000
+    _copies(one, many)
+    with django_assert_max_num_queries(4 + 1 + many // 1000):
+        answer = eve.get(f"batches/{batch.pk}/outputs", {"format": form})
+        data = io.BytesIO(b"".join(answer.streaming_content))
+    if form == "tar":
+        with tarfile.open(fileobj=data) as tar:
+            names = tar.getnames()
+    else:
+        with zipfile.ZipFile(data) as found:
+            names = found.namelist()
+    assert len(names) == many + 2
+    assert names[-1] == "MANIFEST.ndjson"
+    assert names[0] == f"{one.name}/out"
+
+
+def _copies(workunit, number: int) -> None:
+    """As many workunits alike, whose outputs are one file."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO workunit (name, app_id, batch_id, outputs, meta, created_at, min_quorum)
+            SELECT %s || '_' || i, app_id, batch_id, outputs, meta, created_at, 1
+            FROM workunit, generate_series(1, %s) AS i WHERE id = %s
+            """,
+            [workunit.name, number, workunit.pk],
+        )
+        cursor.execute(
+            """
+            INSERT INTO result (workunit_id, app_id, name, attempt, created_at)
+            SELECT id, app_id, name || '_0', 0, created_at FROM workunit WHERE batch_id = %s
+            AND id <> %s
+            """,
+            [workunit.batch_id, workunit.pk],
+        )
+        cursor.execute(
+            """
+            INSERT INTO result_file (result_id, position, name, nbytes, md5, sha256)
+            SELECT r.id, 0, f.name, f.nbytes, f.md5, f.sha256
+            FROM result AS r, result_file AS f
+            WHERE f.result_id = %s AND r.id <> %s
+            """,
+            [workunit.canonical_result_id, workunit.canonical_result_id],
+        )
+        cursor.execute(
+            """
+            UPDATE workunit SET canonical_result_id = r.id FROM result AS r
+            WHERE r.workunit_id = workunit.id AND workunit.batch_id = %s
+            """,
+            [workunit.batch_id],
+        )
+
+
+# Workunits and results
+
+
+def test_workunits_are_found_by_batch_status_and_meta(eve):
+    batch = a_batch(submitter=eve.account)
+    first = done_in(batch, meta={"site": 3, "note": "x"})
+    second = failed_in(batch)
+
+    def names(**query):
+        return [one["name"] for one in eve.get("workunits", query).json()["results"]]
+
+    assert names(batch=batch.pk) == [second.name, first.name]
+    assert names(status="done") == [first.name]
+    assert names(status="unsent") == []
+    assert names(meta='{"site": 3}') == [first.name]
+    assert names(name=second.name) == [second.name]
+    [failed] = eve.get("workunits", {"status": "failed"}).json()["results"]
+    assert failed["errors"] == ["CANCELLED"]
+
+
+def test_a_workunit_is_shown_with_its_results_and_its_story(eve, django_assert_max_num_queries):
+    batch = a_batch(submitter=eve.account)
+    workunit = done_in(batch)
+    with django_assert_max_num_queries(6):
+        told = eve.get(f"workunits/{workunit.pk}").json()
+    [result] = told["results"]
+    assert result["state"] == "OVER/SUCCESS"
+    assert told["delay_bound_seconds"] == timedelta(days=7).total_seconds()
+    assert told["created_at"].endswith("Z")
+    with django_assert_max_num_queries(14):
+        story = eve.get(f"workunits/{workunit.pk}/timeline").json()
+    assert f"has its answer: {result['name']} is canonical" in story["reasons"]
+
+
+def test_a_result_is_shown_with_its_stderr_and_its_outputs(eve):
+    workunit = done_in(a_batch(submitter=eve.account), b"0123456789")
+    result = workunit.results.get()
+    update(result, stderr="so it goes")
+    told = eve.get(f"results/{result.pk}").json()
+    assert (told["stderr"], told["outputs"][0]["open_name"]) == ("so it goes", "out")
+    assert "stderr" not in eve.get("results", {"workunit": workunit.pk}).json()["results"][0]
+    whole = eve.get(f"results/{result.pk}/outputs/0")
+    assert b"".join(whole.streaming_content) == b"0123456789"
+    assert whole["ETag"] == f'"{told["outputs"][0]["sha256"]}"'
+    part = eve.get(f"results/{result.pk}/outputs/0", None, Range="bytes=2-4")
+    assert (part.status_code, part["Content-Range"]) == (206, "bytes 2-4/10")
+    assert b"".join(part.streaming_content) == b"234"
+    assert eve.get(f"results/{result.pk}/outputs/0", None, Range="bytes=50-").status_code == 416
+    known = eve.get(f"results/{result.pk}/outputs/0", None, **{"If-None-Match": whole["ETag"]})
+    assert known.status_code == 304
+    assert eve.get(f"results/{result.pk}/outputs/7").status_code == 404
+
+
+def test_an_output_that_is_gone_is_said_to_be_gone(eve):
+    workunit = done_in(a_batch(submitter=eve.account))
+    result = workunit.results.get()
+    an_output(result, b"never came", position=1)
+    answer = eve.get(f"results/{result.pk}/outputs/1")
+    assert (answer.status_code, answer.json()["code"]) == (410, "file_gone")
+
+
+def test_the_rate_is_that_of_the_last_minutes(eve):
+    from scheduler.queries.progress import progress_of
+
+    batch = a_batch(submitter=eve.account)
+    for _ in range(3):
+        update(done_in(batch), finished_at=NOON + timedelta(minutes=58))
+    for _ in range(6):
+        in_batch(batch)
+    found = progress_of([batch], now=NOON + timedelta(hours=1))[batch.pk]
+    assert found.rate_per_second == pytest.approx(3 / 300)
+    assert found.seconds_left == pytest.approx(600)

@@ -1,0 +1,67 @@
+"""Scientists who speak to the API by tokens, and what they have submitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.test import Client
+
+from scheduler.models import Account, Batch, Workunit
+from scheduler.operations import api_tokens
+from tests.conftest import NOON
+from tests.rows import a_result, a_workunit, an_account, an_app, settled, update
+
+
+class Scientist:
+    """A person with a token of all scopes."""
+
+    def __init__(self, account: Account | None = None, **fields: Any) -> None:
+        self.account = account or an_account(**fields)
+        _, text = api_tokens.create(
+            account=self.account,
+            name="test",
+            scopes=api_tokens.SCOPES if self.account.is_staff else ("read", "submit"),
+            now=NOON,
+        )
+        self._web = Client(headers={"Authorization": f"Bearer {text}"})
+
+    def get(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Any:
+        return self._web.get(f"/api/v1/{path}", query or {}, headers=headers)
+
+    def content(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> bytes:
+        """What a stream brings, read to its end."""
+        answer = self.get(path, query, **headers)
+        assert answer.status_code in {200, 206}, answer.content
+        return b"".join(answer.streaming_content)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self._web.post(
+            f"/api/v1/{path}", {} if body is None else body, "application/json", headers=headers
+        )
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._web.patch(f"/api/v1/{path}", body, "application/json")
+
+
+def a_batch(name: str = "b", submitter: Account | None = None, **fields: Any) -> Batch:
+    fields = {"state": Batch.State.IN_PROGRESS, "created_at": NOON, "keep_outputs": True} | fields
+    app = fields.pop("app", None) or an_app()
+    return Batch.objects.create(name=name, app=app, submitter=submitter or an_account(), **fields)
+
+
+def in_batch(batch: Batch, **fields: Any) -> Workunit:
+    return a_workunit(batch.app, batch=batch, outputs_kept=batch.keep_outputs, **fields)
+
+
+def done_in(batch: Batch, output: bytes = b"42", **fields: Any) -> Workunit:
+    """A workunit with its answer, on disk, assimilated."""
+    workunit = in_batch(batch, **fields)
+    result = a_result(workunit, "valid", output=output, uploaded=True)
+    return settled(workunit, result, assimilate_state=2, transition_at=None)
+
+
+def failed_in(batch: Batch, *, error_mask: int = 16, **fields: Any) -> Workunit:
+    """A workunit with its reason why not, assimilated."""
+    workunit = settled(in_batch(batch, **fields), assimilate_state=2, transition_at=None)
+    update(workunit, error_mask=error_mask)
+    return workunit
