@@ -32,15 +32,21 @@ from scheduler.policy.submission import NAME_PATTERN
 __all__ = [
     "BadPackage",
     "BadSignature",
+    "Facts",
     "Published",
     "UnknownApp",
     "UnknownPlatform",
     "VersionExists",
+    "check_app_name",
+    "find_app",
     "publish",
+    "publish_package",
     "rotate_key",
+    "staged",
 ]
 
 _MAX_APP_NAME = 60
+_MAX_VERSION = 2**31 - 1
 
 
 class UnknownApp(LookupError):
@@ -52,7 +58,15 @@ class UnknownPlatform(LookupError):
 
 
 class VersionExists(ValueError):
-    """Clients may have this version with other files. Hint: bump version_num."""
+    """Clients may have this version with other files. Hint: bump version_num, to `free`."""
+
+    def __init__(self, version: AppVersion, free: int) -> None:
+        """Name the first number that no version of the app has."""
+        self.free = free
+        super().__init__(
+            f"{version} exists with other files, and clients that have it never fetch it again. "
+            f"Hint: bump version_num, to {free} for instance."
+        )
 
 
 class BadSignature(ValueError):
@@ -68,58 +82,126 @@ class Published:
     created: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a version is known by beside app and platform, and what else is written of it."""
+
+    version_num: int
+    plan_class: str = ""
+    cmdline: str = ""
+    image: str = ""
+    source_url: str = ""
+    beta: bool = False
+
+
 def publish(  # noqa: PLR0913  the four facts of a version, its files, and two consents
     *,
     app: str,
     version_num: int,
     platform: str,
     plan_class: str = "",
-    files: Mapping[str, bytes],
+    files: Mapping[str, bytes | str],
     main_program: str | None = None,
     executables: Collection[str] = (),
     create_app: bool = False,
     create_platform: bool = False,
     now: datetime,
 ) -> Published:
-    """Publish one version of an app for one platform, from its files by relative name.
+    """Publish one version of a native app for one platform, from its files by relative name.
 
-    Refuses: what is no package (`BadPackage`: no main program, names that leave the folder);
-    an unknown app, unless `create_app` (`UnknownApp`); a platform that BOINC's clients do not know,
-    unless `create_platform` (`UnknownPlatform`); other files under a known version
-    (`VersionExists`); a signature that does not verify (`BadSignature`).
+    A file is its bytes, or a path.  Refuses: what is no package (`BadPackage`: no main program,
+    names that leave the folder); an unknown app, unless `create_app` (`UnknownApp`); a platform
+    that BOINC's clients do not know, unless `create_platform` (`UnknownPlatform`); other files
+    under a known version (`VersionExists`); a signature that does not verify (`BadSignature`).
     """
     package = unpack(files, main_program=main_program, executables=executables)
-    if version_num <= 0:
-        msg = f"version_num is {version_num}. Hint: give a positive number; 123 is shown as 1.23."
+    with staged(package) as contents, transaction.atomic():
+        [done] = publish_package(
+            app=find_app(app, create=create_app, now=now),
+            platforms=[platform],
+            facts=Facts(version_num=version_num, plan_class=plan_class),
+            package=package,
+            contents=contents,
+            create_platform=create_platform,
+            now=now,
+        )
+    return done
+
+
+def publish_package(  # noqa: PLR0913  what is published, for whom, and a consent
+    *,
+    app: App,
+    platforms: Sequence[str],
+    facts: Facts,
+    package: Package,
+    contents: Sequence[storage.Staged],
+    create_platform: bool = False,
+    now: datetime,
+) -> list[Published]:
+    """Publish one package for several platforms, in the caller's transaction.
+
+    `contents` are the package's files, staged in their order.  Raises as `publish` does.
+    """
+    if not 0 < facts.version_num <= _MAX_VERSION:
+        msg = (
+            f"version_num is {facts.version_num}. "
+            f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
+        )
         raise BadPackage(msg)
-    with _staged(package) as staged:
-        signatures = [
-            _signature(file, item.digest.md5)
-            for file, item in zip(package.files, staged, strict=True)
-        ]
-        with transaction.atomic():
-            version, created = AppVersion.objects.get_or_create(
-                app=_app(app, create=create_app, now=now),
-                platform=_platform(platform, create=create_platform),
-                version_num=version_num,
-                plan_class=plan_class,
-                defaults=_facts(package) | {"created_at": now},
-            )
-            if created:
-                names = _attach(version, package, staged, signatures, now)
-            else:
-                names = _same_or_refused(version, package, staged)
+    signatures = [
+        _signature(file, item.digest.md5)
+        for file, item in zip(package.files, contents, strict=True)
+    ]
+    found = [_platform(platform, create=create_platform) for platform in platforms]
+    return [
+        _publish(app, platform, facts, package, contents, signatures, now) for platform in found
+    ]
+
+
+def _publish(
+    app: App,
+    platform: Platform,
+    facts: Facts,
+    package: Package,
+    contents: Sequence[storage.Staged],
+    signatures: Sequence[str],
+    now: datetime,
+) -> Published:
+    said = {
+        "cmdline": facts.cmdline,
+        "image": facts.image,
+        "source_url": facts.source_url,
+        "created_at": now,
+    }
+    described = _described(package)
+    version, created = AppVersion.objects.get_or_create(
+        app=app,
+        platform=platform,
+        version_num=facts.version_num,
+        plan_class=facts.plan_class,
+        defaults=said | described | {"beta": facts.beta or described.get("beta", False)},
+    )
+    if created:
+        names = _attach(version, package, contents, signatures, now)
+    else:
+        names = _same_or_refused(version, facts, package, contents)
     return Published(version, names, created)
 
 
 @contextmanager
-def _staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
-    staged: list[storage.Staged] = []
+def staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
+    """Stage the contents of a package's files; what is not published is dropped."""
+    found: list[storage.Staged] = []
     try:
-        staged.extend(storage.stage_bytes(file.content) for file in package.files)
-        yield staged
+        for file in package.files:
+            found.append(
+                storage.stage_bytes(file.content)
+                if isinstance(file.content, bytes)
+                else storage.stage_file(file.content)
+            )
+        yield found
     finally:
-        for left_over in staged:
+        for left_over in found:
             storage.discard(left_over)
 
 
@@ -132,14 +214,10 @@ def _signature(file: PackedFile, md5: str) -> str:
     return file.signature
 
 
-def _app(name: str, *, create: bool, now: datetime) -> App:
+def find_app(name: str, *, create: bool = False, now: datetime) -> App:
+    """Find an app by name, or make a native one if `create`; raises `UnknownApp`."""
     if create:
-        if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
-            msg = (
-                f"{name[:80]!r} is not a name for an app. "
-                f"Hint: use 1 to {_MAX_APP_NAME} letters, digits, dots, dashes and underscores."
-            )
-            raise UnknownApp(msg)
+        check_app_name(name)
         defaults = {"user_friendly_name": name, "created_at": now}
         return App.objects.get_or_create(name=name, defaults=defaults)[0]
     if found := App.objects.filter(name=name).first():
@@ -148,6 +226,16 @@ def _app(name: str, *, create: bool, now: datetime) -> App:
     meant = f"did you mean {near[0]!r}?" if near else "create it while publishing."
     msg = f"There is no app {name!r}. Hint: {meant}"
     raise UnknownApp(msg)
+
+
+def check_app_name(name: str) -> None:
+    """Raise `UnknownApp` for what no app can be called."""
+    if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
+        msg = (
+            f"{name[:80]!r} is not a name for an app. "
+            f"Hint: use 1 to {_MAX_APP_NAME} letters, digits, dots, dashes and underscores."
+        )
+        raise UnknownApp(msg)
 
 
 def _platform(name: str, *, create: bool) -> Platform:
@@ -161,7 +249,7 @@ def _platform(name: str, *, create: bool) -> Platform:
     return Platform.objects.get_or_create(name=name)[0]
 
 
-def _facts(package: Package) -> dict[str, object]:
+def _described(package: Package) -> dict[str, object]:
     """The columns that ``version.xml`` may fill."""
     facts: dict[str, object] = {"beta": "beta" in package.facts}
     for tag, column in (("api_version", "api_version"), ("file_prefix", "file_prefix")):
@@ -192,16 +280,16 @@ def rotate_key() -> int:
 def _attach(
     version: AppVersion,
     package: Package,
-    staged: Sequence[storage.Staged],
+    contents: Sequence[storage.Staged],
     signatures: Sequence[str],
     now: datetime,
 ) -> tuple[str, ...]:
     wanted = {
         item.digest.sha256: file_rows.Wanted(item, _versioned(file.name, version.version_num))
-        for file, item in zip(package.files, staged, strict=True)
+        for file, item in zip(package.files, contents, strict=True)
     }
     kept, _ = file_rows.keep(wanted, now=now)
-    rows = [kept[item.digest.sha256] for item in staged]
+    rows = [kept[item.digest.sha256] for item in contents]
     AppVersionFile.objects.bulk_create(
         AppVersionFile(
             app_version=version,
@@ -231,18 +319,18 @@ def _versioned(name: str, version_num: int) -> str:
 
 
 def _same_or_refused(
-    version: AppVersion, package: Package, staged: Sequence[storage.Staged]
+    version: AppVersion, facts: Facts, package: Package, contents: Sequence[storage.Staged]
 ) -> tuple[str, ...]:
     known = list(version.files.select_related("file").order_by("position"))
     has = [(f.open_name, f.main_program, f.executable, f.copy_file, f.file.sha256) for f in known]
     wants = [
         (f.open_name, f.main_program, f.executable, f.copy_file, item.digest.sha256)
-        for f, item in zip(package.files, staged, strict=True)
+        for f, item in zip(package.files, contents, strict=True)
     ]
-    if has != wants:
-        msg = (
-            f"{version} exists with other files, and clients that have it never fetch it again. "
-            f"Hint: bump version_num, to {version.version_num + 1} for instance."
-        )
-        raise VersionExists(msg)
+    if package.launched:
+        # The launcher is the server's, and may have become another one since: no change of theirs.
+        has, wants = [one for one in has if not one[1]], [one for one in wants if not one[1]]
+    if (has, version.image, version.cmdline) != (wants, facts.image, facts.cmdline):
+        numbers = AppVersion.objects.filter(app=version.app).values_list("version_num", flat=True)
+        raise VersionExists(version, max(numbers) + 1)
     return tuple(f.file.name for f in known)

@@ -1,6 +1,6 @@
 """What a folder of files is, as one version of an app [pure].
 
-A package is a mapping of relative names to contents.  ``version.xml`` in it follows BOINC's
+A package is a mapping of relative names to contents, or to paths of files that have them.  ``version.xml`` in it follows BOINC's
 ``update_versions`` (PROTOCOL 7.5); without one there is a single file, or a main program is named.
 Files beside it that are called ``<name>.sig`` are signatures made elsewhere.
 """
@@ -35,6 +35,26 @@ KNOWN_PLATFORMS = (
     "x86_64-pc-freebsd__generic",
 )
 
+#: Where a POSIX shell runs programs that are no binaries: the platforms of scripts and containers.
+UNIX_PLATFORMS = (
+    "x86_64-pc-linux-gnu",
+    "i686-pc-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "arm-unknown-linux-gnueabihf",
+    "x86_64-apple-darwin",
+    "arm64-apple-darwin",
+)
+#: What a script's archive has at its top, and is run.
+RUN = "run.sh"
+
+#: Windows opens devices by these names, whatever follows the dot.
+_DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
+_IMAGE = re.compile(
+    r"([A-Za-z0-9.-]+(:[0-9]{1,5})?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+    r"@sha256:[0-9a-f]{64}"
+)
+_MAX_IMAGE = 400
+
 _PART = re.compile(r"[^/\\\x00-\x1f\x7f<>&%:]{1,200}")
 _FLAGS = {"main_program", "copy_file", "executable"}
 
@@ -45,11 +65,14 @@ class BadPackage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """One file of a package: its name there, the name the program opens, and its part."""
+    """One file of a package: its name there, the name the program opens, and its part.
+
+    `content` is the bytes themselves, or the path of a file that has them.
+    """
 
     name: str
     open_name: str
-    content: bytes
+    content: bytes | str
     main_program: bool = False
     executable: bool = False
     copy_file: bool = False
@@ -62,10 +85,12 @@ class Package:
 
     files: tuple[PackedFile, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
+    #: Its main program is the launcher, which the server has written.
+    launched: bool = False
 
 
 def unpack(
-    files: Mapping[str, bytes],
+    files: Mapping[str, bytes | str],
     *,
     main_program: str | None = None,
     executables: Collection[str] = (),
@@ -99,12 +124,52 @@ def unpack(
 def check_relative(name: str) -> None:
     """Raise `BadPackage` unless a name stays inside its folder on every system."""
     parts = name.split("/")
-    if any(part in {".", ".."} or not _PART.fullmatch(part) for part in parts):
+    if any(
+        part in {".", ".."} or not _PART.fullmatch(part) or _DEVICES.fullmatch(part)
+        for part in parts
+    ):
         msg = (
             f"{name[:80]!r} is not a name for a file of an app version. "
             "Hint: use relative names without .. and without < > & % : and backslashes."
         )
         raise BadPackage(msg)
+
+
+def check_script(names: Collection[str]) -> None:
+    """Raise `BadPackage` unless the files of a script have ``run.sh`` at their top."""
+    for name in names:
+        check_relative(name)
+    if RUN in names:
+        return
+    deeper = sorted(name for name in names if name.endswith(f"/{RUN}"))
+    if deeper:
+        msg = (
+            f"The archive has {deeper[0]}, but no {RUN} at its top. "
+            f"Hint: pack the contents of {deeper[0].removesuffix('/' + RUN)}/, not the folder."
+        )
+    else:
+        msg = (
+            f"The archive has no {RUN} at its top. Hint: it is what is started, "
+            f"as `./{RUN} INPUT`; there are {', '.join(sorted(names)[:10]) or 'no files'}."
+        )
+    raise BadPackage(msg)
+
+
+def check_image(image: str) -> None:
+    """Raise `BadPackage` unless a container's image is named by its digest, for good."""
+    if _IMAGE.fullmatch(image) and len(image) <= _MAX_IMAGE:
+        return
+    if not image:
+        msg = "No image is named. Hint: a container's version is its image, name@sha256:DIGEST."
+    elif "@" not in image and not re.search(r"\s", image):
+        msg = (
+            f"{image[:200]!r} names an image by a tag, and what that stands for changes. "
+            "Hint: give name@sha256:DIGEST, "
+            "as `podman image inspect --format '{{.RepoDigests}}' IMAGE` says it."
+        )
+    else:
+        msg = f"{image[:200]!r} names no image. Hint: write name@sha256: and 64 hexadecimal digits."
+    raise BadPackage(msg)
 
 
 def _main_program(names: list[str], wanted: str | None) -> str:
@@ -128,15 +193,21 @@ def _main_program(names: list[str], wanted: str | None) -> str:
     return wanted
 
 
-def _signature(files: Mapping[str, bytes], name: str) -> str | None:
+def _signature(files: Mapping[str, bytes | str], name: str) -> str | None:
     text = files.get(name + SIGNATURE_SUFFIX)
-    return None if text is None else text.decode("ascii", "replace").strip() + "\n"
+    return text.decode("ascii", "replace").strip() + "\n" if isinstance(text, bytes) else None
+
+
+def is_description(name: str) -> bool:
+    """Whether `unpack` reads a file of this name itself: then it wants its bytes."""
+    return name == VERSION_XML or name.endswith(SIGNATURE_SUFFIX)
 
 
 def _by_description(
-    files: Mapping[str, bytes], main_program: str | None, executables: Collection[str]
+    files: Mapping[str, bytes | str], main_program: str | None, executables: Collection[str]
 ) -> Package:
-    root = _parse(files[VERSION_XML])
+    text = files[VERSION_XML]
+    root = _parse(text if isinstance(text, bytes) else b"")
     listed = [_described(element, files, executables) for element in root.iterfind("file")]
     mains = [file for file in listed if file.main_program]
     if main_program is not None and [file.name for file in mains] != [main_program]:
@@ -179,7 +250,7 @@ def _parse(text: bytes) -> etree._Element:
 
 
 def _described(
-    element: etree._Element, files: Mapping[str, bytes], executables: Collection[str]
+    element: etree._Element, files: Mapping[str, bytes | str], executables: Collection[str]
 ) -> PackedFile:
     name = (element.findtext("physical_name") or "").strip()
     if name not in files:

@@ -10,6 +10,7 @@ Everything lies under ``settings.VAR_DIR``::
     results/<app>/...            what the assimilator keeps
     templates/<name>             BOINC's templates, put there by staff
     archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
+    workshop/                    packages that are being taken apart, to be published
 
 Two rules make it safe against crashes and against each other: a name that anybody may ask for
 appears only by an atomic rename or link of a complete file (a new input, whose name nobody knows
@@ -35,6 +36,7 @@ from scheduler.storage.downloads import (
     stage_file,
     sync_downloads,
 )
+from scheduler.storage.launcher import ARCHIVE_NAME, launcher
 from scheduler.storage.leftovers import OldFile, delete_old_files, old_downloads, old_uploads
 from scheduler.storage.names import (
     BadFileName,
@@ -45,6 +47,17 @@ from scheduler.storage.names import (
     upload_path,
 )
 from scheduler.storage.notices import notice, put_notice, signs_of_life
+from scheduler.storage.packages import (
+    Source,
+    UnreadablePackage,
+    begins_with,
+    first_line_ends_with,
+    keep_upload,
+    open_package,
+    stage_program,
+    with_texts,
+    workshop,
+)
 from scheduler.storage.results import change_result, keep_result, sync_results, write_result
 from scheduler.storage.templates import read_template, template_names
 from scheduler.storage.uploads import (
@@ -66,6 +79,7 @@ from scheduler.storage.uploads import (
 
 __all__ = [
     "BUNDLES",
+    "ARCHIVE_NAME",
     "DIGEST_ATTRIBUTE",
     "BadFileName",
     "Bundle",
@@ -74,7 +88,9 @@ __all__ = [
     "FileNameTaken",
     "OldFile",
     "Shortened",
+    "Source",
     "Staged",
+    "UnreadablePackage",
     "Upload",
     "UploadFinished",
     "UploadGap",
@@ -84,6 +100,7 @@ __all__ = [
     "archive_days",
     "archive_sizes",
     "begin_upload",
+    "begins_with",
     "change_result",
     "check_name",
     "delete_downloads",
@@ -98,10 +115,16 @@ __all__ = [
     "has_room_for",
     "keep_result",
     "member_name",
+    "first_line_ends_with",
+    "has_room_for",
+    "keep_result",
+    "keep_upload",
+    "launcher",
     "notice",
     "old_downloads",
     "old_uploads",
     "open_download",
+    "open_package",
     "open_upload",
     "publish",
     "publish_all",
@@ -113,11 +136,14 @@ __all__ = [
     "spooled",
     "stage_bytes",
     "stage_file",
+    "stage_program",
     "sync_downloads",
     "sync_results",
     "template_names",
     "upload_path",
     "upload_size",
     "uploads_stopped",
+    "with_texts",
+    "workshop",
     "write_result",
 ]

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler import storage
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.management.packages import UnreadablePackage, read_package
-from scheduler.operations import app_versions
+from scheduler.models.science import AppKind, SuccessRule
+from scheduler.operations import app_versions, apps, programs
+from scheduler.operations.programs import Order
+
+#: In place of the file of a kind that has none, and of the platforms to take the usual ones.
+_NONE = "-"
 
 
 def version_number(text: str) -> int:
@@ -31,54 +36,113 @@ def version_number(text: str) -> int:
 
 
 class Command(Conversation):
-    """``publish_app APP VERSION PLATFORM SOURCE [--main-program FILE] [--create-app]``."""
+    """``publish_app APP VERSION [PLATFORM] [SOURCE] [--image I] [--create-app --kind K]``."""
 
-    help = "Publish a version of an app from a folder, an archive or a single program."
+    help = (
+        "Publish a version of an app from a folder, an archive or a single program; "
+        "or from an address, or the digest of a container's image."
+    )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
-        UnreadablePackage,
+        storage.UnreadablePackage,
         app_versions.BadPackage,
         app_versions.BadSignature,
         app_versions.UnknownApp,
         app_versions.UnknownPlatform,
         app_versions.VersionExists,
+        apps.BadApp,
     )
 
     def ask(self, parser: CommandParser) -> None:
         """Ask for the four facts of a version and for its files."""
         parser.add_argument("app", metavar="APP")
         parser.add_argument("version_num", metavar="VERSION", type=version_number)
-        parser.add_argument("platform", metavar="PLATFORM", help="such as x86_64-pc-linux-gnu")
-        parser.add_argument("source", metavar="SOURCE", type=Path, help="folder, archive or file")
+        parser.add_argument(
+            "platforms",
+            metavar="PLATFORM",
+            nargs="?",
+            default=_NONE,
+            help="such as x86_64-pc-linux-gnu, or several with commas between; "
+            "- (or nothing) takes every Unix for apps that are not native",
+        )
+        parser.add_argument(
+            "source", metavar="SOURCE", nargs="?", default=_NONE, help="folder, archive or file"
+        )
+        parser.add_argument("--image", default="", help="a container's, as name@sha256:DIGEST")
         parser.add_argument("--plan-class", default="", help="such as mt (default: none)")
         parser.add_argument("--main-program", help="which of several files is started")
+        parser.add_argument("--cmdline", default="", help="words that every start gets at its end")
+        parser.add_argument("--beta", action="store_true", help="for volunteers who want to test")
         parser.add_argument("--create-app", action="store_true", help="if there is no such app")
+        parser.add_argument(
+            "--kind", choices=AppKind.values, help="of the app to create (default: native)"
+        )
+        parser.add_argument(
+            "--success-rule",
+            choices=SuccessRule.values,
+            help="of the app to create (default: exit_code)",
+        )
         parser.add_argument(
             "--create-platform", action="store_true", help="if BOINC has no such platform"
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Read the files and publish them."""
-        source = read_package(options["source"])
-        done = app_versions.publish(
-            app=options["app"],
+        now = timezone.now()
+        asked = {key: options[key] for key in ("kind", "success_rule")}
+        if not options["create_app"] and any(asked.values()):
+            msg = "--kind and --success-rule are for an app that is created. Hint: --create-app."
+            raise CommandError(msg)
+        order = Order(
             version_num=options["version_num"],
-            platform=options["platform"],
+            platforms=[
+                name for name in options["platforms"].split(",") if name not in {"", _NONE}
+            ],
             plan_class=options["plan_class"],
-            files=source.files,
             main_program=options["main_program"],
-            executables=source.executables,
-            create_app=options["create_app"],
+            cmdline=options["cmdline"],
+            image=options["image"],
+            beta=options["beta"],
             create_platform=options["create_platform"],
-            now=timezone.now(),
         )
-        count = plural(len(done.file_names), "file")
-        return Answer(
-            f"Published {done.version} with {count}."
-            if done.created
-            else f"{done.version} is published already, with the same {count}.",
-            {
-                "app_version_id": done.version.pk,
-                "created": done.created,
-                "files": list(done.file_names),
-            },
+        reading = (
+            nullcontext()
+            if options["source"] == _NONE
+            else storage.open_package(options["source"])
         )
+        with reading as source:
+            app = (
+                apps.ensure(name=options["app"], now=now, **asked)
+                if options["create_app"]
+                else app_versions.find_app(options["app"], now=now)
+            )
+            done = programs.publish(app, order, source, now=now)
+        return _told(done)
+
+
+def _told(done: programs.Outcome) -> Answer:
+    sentences = []
+    for one in done.published:
+        count = plural(len(one.file_names), "file")
+        sentences.append(
+            f"Published {one.version} with {count}."
+            if one.created
+            else f"{one.version} is published already, with the same {count}."
+        )
+    first = done.published[0]
+    return Answer(
+        "\n".join(sentences),
+        {
+            "app_version_id": first.version.pk,
+            "created": done.created,
+            "files": list(first.file_names),
+            "versions": [
+                {
+                    "app_version_id": one.version.pk,
+                    "platform": one.version.platform.name,
+                    "created": one.created,
+                    "files": list(one.file_names),
+                }
+                for one in done.published
+            ],
+        },
+    )

@@ -1,0 +1,105 @@
+"""Create apps, and change what is known of them [operations]."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from scheduler.models import App
+from scheduler.models.science import AppKind, SuccessRule
+from scheduler.operations import app_versions
+from scheduler.policy.packaging import BadPackage
+
+#: What nobody sets from outside: identities, and what the server itself keeps.
+_OWN = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
+
+
+class AppExists(ValueError):
+    """The name is taken by another app. Hint: publish versions of that one, or choose another."""
+
+
+class BadApp(ValueError):
+    """A fact of an app makes no sense; `faults` has the sentences by field."""
+
+    def __init__(self, faults: dict[str, list[str]]) -> None:
+        """Say all of it."""
+        self.faults = faults
+        said = "; ".join(f"{name}: {' '.join(each)}" for name, each in faults.items())
+        super().__init__(f"The app cannot be as it is described: {said} Hint: correct these.")
+
+
+def create(
+    *,
+    name: str,
+    kind: str = AppKind.NATIVE,
+    success_rule: str = SuccessRule.EXIT_CODE,
+    now: datetime,
+    **facts: Any,
+) -> App:
+    """Create an app; `facts` are further columns of it.
+
+    Raises `AppExists`, `BadApp`, and `app_versions.UnknownApp` for what is no name.
+    """
+    app_versions.check_app_name(name)
+    app = App(name=name, kind=kind, success_rule=success_rule, created_at=now)
+    if not facts.get("user_friendly_name"):
+        facts["user_friendly_name"] = name
+    _set(app, facts)
+    try:
+        with transaction.atomic():
+            app.save(force_insert=True)
+    except IntegrityError as error:
+        msg = (
+            f"There is an app {name!r} already. "
+            "Hint: publish versions of it, or choose another name."
+        )
+        raise AppExists(msg) from error
+    return app
+
+
+def change(app: App, **facts: Any) -> App:
+    """Change columns of an app.  Raises `BadApp`; its kind stays what it is once it has versions.
+
+    The success rule holds for what is sent from now on.
+    """
+    kind = facts.get("kind", app.kind)
+    if kind != app.kind and app.versions.exists():
+        said = f"it is {app.kind}, and has versions. Hint: create another app."
+        raise BadApp({"kind": [said]})
+    _set(app, facts)
+    app.save(update_fields=list(facts))
+    return app
+
+
+def ensure(*, name: str, now: datetime, **facts: Any) -> App:
+    """Find an app by name, or create it so; one of another kind or rule is refused (`BadPackage`).
+
+    Facts that are None are not asked for.
+    """
+    wanted = {key: value for key, value in facts.items() if value is not None}
+    found = App.objects.filter(name=name).first()
+    if found is None:
+        return create(name=name, now=now, **wanted)
+    for key, value in wanted.items():
+        if getattr(found, key) != value:
+            msg = (
+                f"App {name} exists, and its {key} is {getattr(found, key)}, not {value}. "
+                "Hint: leave that out, or choose another name."
+            )
+            raise BadPackage(msg)
+    return found
+
+
+def _set(app: App, facts: dict[str, Any]) -> None:
+    for key, value in facts.items():
+        if key in _OWN or not hasattr(app, key):
+            raise BadApp({key: ["is nothing that an app is told."]})
+        setattr(app, key, value)
+    try:
+        app.clean_fields()
+        app.validate_constraints()
+    except ValidationError as error:
+        raise BadApp({key: list(said) for key, said in error.message_dict.items()}) from error

@@ -1,0 +1,209 @@
+"""Publish what apps of every kind are made of: programs, scripts, commands, images [operations].
+
+Theory of operation.  What is no BOINC program gets a main program of the server's own, a launcher,
+signed like any other, so that every BOINC client can run it.  A script's archive is packed anew, in
+one form that clients can unpack without care.  The same again is no error, and tells what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from scheduler import storage
+from scheduler.models import App, AppVersion, PlanClass
+from scheduler.models.science import AppKind
+from scheduler.operations import app_versions
+from scheduler.operations.app_versions import Facts, Published
+from scheduler.policy.packaging import (
+    RUN,
+    UNIX_PLATFORMS,
+    BadPackage,
+    Package,
+    PackedFile,
+    check_image,
+    check_script,
+    is_description,
+    unpack,
+)
+
+__all__ = ["CONTAINER_PLAN_CLASS", "Order", "Outcome", "publish"]
+
+#: What a version that runs containers needs of a computer, unless its publisher says more.
+CONTAINER_PLAN_CLASS = "docker"
+_MAX_CMDLINE = 255
+_MAX_PLAN_CLASS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What shall be published, of which app; without `platforms`, for those usual for its kind."""
+
+    version_num: int
+    platforms: Sequence[str] = ()
+    plan_class: str = ""
+    main_program: str | None = None
+    cmdline: str = ""
+    image: str = ""
+    source_url: str = ""
+    beta: bool = False
+    create_platform: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The versions, one per platform; `created` says whether any of them is new."""
+
+    published: tuple[Published, ...]
+
+    @property
+    def created(self) -> bool:
+        """Whether there was anything to publish."""
+        return any(one.created for one in self.published)
+
+    @property
+    def versions(self) -> list[AppVersion]:
+        """The versions themselves."""
+        return [one.version for one in self.published]
+
+
+def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
+    """Publish a version of an app, by its kind, for several platforms: for all or for none.
+
+    `source` are the files of a native app or of a script; commands have none, and containers name
+    an image instead.  Raises `BadPackage` for what does not fit the kind, and what
+    `app_versions.publish` raises.
+    """
+    _check(app, order, source)
+    platforms = list(dict.fromkeys(order.platforms)) or _usual_platforms(app)
+    plan_class = order.plan_class
+    if app.kind == AppKind.CONTAINER and not plan_class:
+        plan_class = CONTAINER_PLAN_CLASS
+    facts = Facts(
+        version_num=order.version_num,
+        plan_class=plan_class,
+        cmdline=order.cmdline,
+        image=order.image,
+        source_url=order.source_url,
+        beta=order.beta,
+    )
+    with _contents(app, order, source) as (package, contents), transaction.atomic():
+        if plan_class == CONTAINER_PLAN_CLASS:
+            spec = {"docker": True}
+            PlanClass.objects.get_or_create(
+                name=plan_class, defaults={"spec": spec, "created_at": now}
+            )
+        done = app_versions.publish_package(
+            app=app,
+            platforms=platforms,
+            facts=facts,
+            package=package,
+            contents=contents,
+            create_platform=order.create_platform,
+            now=now,
+        )
+    return Outcome(tuple(done))
+
+
+def _check(app: App, order: Order, source: storage.Source | None) -> None:
+    """Refuse what no app of this kind has."""
+    has_files = source is not None
+    if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
+        what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"
+        msg = (
+            f"App {app} is of kind {app.kind}, whose versions have no files. Hint: give {what}."
+        )
+        raise BadPackage(msg)
+    if not has_files and app.kind in {AppKind.NATIVE, AppKind.SCRIPT}:
+        what = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"
+        msg = f"App {app} is of kind {app.kind}, and no file is given. Hint: give {what}."
+        raise BadPackage(msg)
+    if order.image and app.kind != AppKind.CONTAINER:
+        msg = f"App {app} is of kind {app.kind} and runs no image. Hint: leave the image out."
+        raise BadPackage(msg)
+    if order.main_program and app.kind != AppKind.NATIVE:
+        msg = f"App {app} is of kind {app.kind}, whose main program is the server's own launcher."
+        raise BadPackage(f"{msg} Hint: leave main_program out.")
+    for name, value, most in (
+        ("cmdline", order.cmdline, _MAX_CMDLINE),
+        ("plan_class", order.plan_class, _MAX_PLAN_CLASS),
+    ):
+        if len(value) > most or not value.isprintable():
+            msg = f"{name} is {value[:80]!r}. Hint: give {most} printable characters at most."
+            raise BadPackage(msg)
+
+
+def _usual_platforms(app: App) -> list[str]:
+    if app.kind != AppKind.NATIVE:
+        return list(UNIX_PLATFORMS)
+    msg = (
+        f"App {app} is native, and for which computers this is built is not said. "
+        f"Hint: name a platform, such as {UNIX_PLATFORMS[0]}."
+    )
+    raise BadPackage(msg)
+
+
+@contextmanager
+def _contents(
+    app: App, order: Order, source: storage.Source | None
+) -> Iterator[tuple[Package, Sequence[storage.Staged]]]:
+    """The package of a version, and its files' contents in their order."""
+    if app.kind == AppKind.NATIVE and source is not None:
+        package = unpack(
+            storage.with_texts(source, is_description),
+            main_program=order.main_program,
+            executables=source.executables,
+        )
+        with app_versions.staged(package) as contents:
+            yield package, contents
+        return
+    if app.kind == AppKind.CONTAINER:
+        check_image(order.image)
+    files = [
+        PackedFile(
+            name=f"{app.name}_launcher",
+            open_name="",
+            content=storage.launcher(kind=app.kind, image=order.image),
+            main_program=True,
+            executable=True,
+        )
+    ]
+    launched = Package(tuple(files), launched=True)
+    with app_versions.staged(launched) as [main]:
+        if source is None:
+            yield launched, [main]
+            return
+        program = storage.stage_program(_as_script(app, source))
+        try:
+            archive = PackedFile(
+                name=f"{app.name}.tar.gz", open_name=storage.ARCHIVE_NAME, content=b""
+            )
+            yield Package((*files, archive), launched=True), [main, program]
+        finally:
+            storage.discard(program)
+
+
+def _as_script(app: App, source: storage.Source) -> storage.Source:
+    """The files of a script; a single one is its ``run.sh``, whatever it was called."""
+    files: Mapping[str, str] = source.files
+    if not source.several:
+        [(name, path)] = files.items()
+        if name != RUN and not storage.begins_with(path, b"#!"):
+            msg = (
+                f"{name[:80]!r} is neither a script nor an archive. Hint: app {app} takes a {RUN}, "
+                f"or a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz with {RUN} at its top."
+            )
+            raise BadPackage(msg)
+        files = {RUN: path}
+    check_script(files.keys())
+    if storage.first_line_ends_with(files[RUN], b"\r"):
+        msg = (
+            f"The lines of {RUN} end as on Windows, and no Unix starts it so. "
+            "Hint: save it with Unix line ends, or run dos2unix on it."
+        )
+        raise BadPackage(msg)
+    return storage.Source(dict(files), source.executables | {RUN})

@@ -1,0 +1,74 @@
+"""How a launcher is told what to run: a command line that survives every client [pure].
+
+Theory of operation.  Clients split a command line in ways of their own, keep it in files in which
+``<`` and ``&`` are lost, and know at most 99 words.  So the launcher of an app version that is no
+BOINC program (``storage/launcher.sh``) gets a few ``KEY=VALUE`` words, each of letters that nobody
+touches: every other byte is written ``%OOO`` in octal, and lists have ``+`` between.  Then come
+``--`` and the words that the version itself wants.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Final
+
+#: An app of this kind publishes BOINC's own programs, which no launcher starts.
+NATIVE: Final = "native"
+COMMAND: Final = "command"
+
+_TOUCHED = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
+#: Shells drop empty words: this stands for one.
+_EMPTY = "%"
+
+
+def command_line(
+    said: str,
+    *,
+    kind: str,
+    success_rule: str,
+    inputs: Iterable[str] = (),
+    outputs: Iterable[str] = (),
+    optional: Iterable[str] = (),
+) -> str:
+    """What a client is told to start a program with, from a workunit's command line.
+
+    `inputs` and `outputs` are the names that the program opens, in their order; the `optional`
+    outputs are among them.  Native programs are told the command line as it is.
+
+    >>> command_line("-n 3 'a b'", kind="script", success_rule="both", inputs=["in"])
+    'rule=both in=in out= words=-n+3+a%040b --'
+    >>> command_line("echo A; sleep 2", kind="command", success_rule="exit_code", outputs=["out"])
+    'rule=exit_code in= out=out shell=echo%040A%073%040sleep%0402 --'
+    """
+    if kind == NATIVE:
+        return said
+    words = [f"rule={success_rule}", f"in={_list(inputs)}", f"out={_list(outputs)}"]
+    if may_lack := _list(optional):
+        words.append(f"opt={may_lack}")
+    if said.strip():
+        words.append(f"shell={encode(said)}" if kind == COMMAND else f"words={_list(_split(said))}")
+    return " ".join([*words, "--"])
+
+
+def encode(text: str) -> str:
+    """Write a text in letters that nobody touches.
+
+    >>> encode("it's <5%")
+    'it%047s%040%0745%045'
+    """
+    escaped = _TOUCHED.sub(lambda found: b"%%%03o" % found[0][0], text.encode())
+    return escaped.decode("ascii") or _EMPTY
+
+
+def _list(words: Iterable[str]) -> str:
+    return "+".join(encode(word) for word in words)
+
+
+def _split(said: str) -> list[str]:
+    """Split as a shell does, but expand nothing; what has unbalanced quotes, at blanks."""
+    try:
+        return shlex.split(said)
+    except ValueError:
+        return said.split()

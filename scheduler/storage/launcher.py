@@ -1,0 +1,19 @@
+"""The launcher: the shell script that runs what is no BOINC program for a BOINC client."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+#: The name by which the launcher opens the archive of a program.
+ARCHIVE_NAME = "_launcher.tar.gz"
+
+
+def launcher(*, kind: str, image: str = "") -> bytes:
+    """The main program of an app version of this kind; containers name their image."""
+    return _template().replace(b"@KIND@", kind.encode()).replace(b"@IMAGE@", image.encode())
+
+
+@cache
+def _template() -> bytes:
+    return Path(__file__).with_name("launcher.sh").read_bytes()

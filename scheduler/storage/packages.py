@@ -1,0 +1,303 @@
+"""Packages: folders, archives and single files from which app versions are published."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import posixpath
+import shutil
+import stat
+import tarfile
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from django.conf import settings
+
+from scheduler.storage.downloads import Staged, stage_file
+
+#: More than this in a package is taken for a mistake, or for an archive made to burst.
+MAX_BYTES = 2 * 1024**3
+MAX_MEMBERS = 100_000
+_CHUNK: Final = 1 << 20
+#: So long is a description or a signature at most.
+_MAX_TEXT: Final = 1 << 20
+#: What a killed process has left is swept out when it is so old; seconds.
+_OLD: Final = 86_400
+#: What begins like this is meant to be started; archives made on Windows cannot say so.
+_PROGRAMS: Final = (b"#!", b"\x7fELF")
+_DAMAGED: Final = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+)
+
+
+class UnreadablePackage(ValueError):
+    """The source cannot be read as a package. Hint: the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The paths of the files by relative name, and which of the files are executable."""
+
+    files: dict[str, str]
+    executables: frozenset[str]
+    #: It was an archive or a folder, not one file.
+    several: bool = True
+
+
+class _Member(NamedTuple):
+    """A member of an archive: an open file, or the name of another one (`link`)."""
+
+    name: str
+    content: BinaryIO | None
+    executable: bool
+    link: str = ""
+
+
+@contextmanager
+def workshop() -> Iterator[Path]:
+    """A folder beside the project's files, for what is not published yet; gone afterwards."""
+    top = Path(settings.VAR_DIR) / "workshop"
+    top.mkdir(parents=True, exist_ok=True)
+    for left in top.iterdir():
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _OLD:
+                shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=top) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
+    """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (called `name`).
+
+    Raises `UnreadablePackage` for what does not exist, for links that lead out and devices, for
+    names twice, for what is damaged and for more than `MAX_BYTES`.  Links to another member are
+    copies of it.  Names are judged by `policy.packaging`.
+    """
+    path = Path(path)
+    name = name or path.name
+    with workshop() as folder:
+        if path.is_dir():
+            yield _folder(path)
+        elif not path.is_file():
+            msg = f"There is no file or folder {path}. Hint: check the path."
+            raise UnreadablePackage(msg)
+        elif zipfile.is_zipfile(path) or _is_tar(path):
+            try:
+                found = _unpack(path, name, folder)
+            except _DAMAGED as error:
+                msg = f"{name} is damaged: {error}. Hint: make the archive anew."
+                raise UnreadablePackage(msg) from error
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                msg = f"{name} is damaged: {error}. Hint: make the archive anew."
+                raise UnreadablePackage(msg) from error
+            yield found
+        else:
+            _check_size(path.stat().st_size, name)
+            executable = {name} if path.stat().st_mode & stat.S_IXUSR else set()
+            yield Source({name: str(path)}, frozenset(executable), several=False)
+
+
+def keep_upload(chunks: Iterable[bytes], path: Path) -> None:
+    """Write what somebody sends to a new file; `UnreadablePackage` beyond `MAX_BYTES`."""
+    total = 0
+    with path.open("xb") as file:
+        for chunk in chunks:
+            total += len(chunk)
+            _check_size(total, path.name)
+            file.write(chunk)
+
+
+def stage_program(source: Source) -> Staged:
+    """Pack the files anew, as one .tar.gz that is the same whenever the files are.
+
+    It has regular files and nothing else, sorted, with two kinds of modes, and no times or owners.
+    """
+    with tempfile.TemporaryFile(dir=Path(settings.VAR_DIR)) as packed:
+        with (
+            gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as zipped,
+            tarfile.open(mode="w", fileobj=zipped, format=tarfile.GNU_FORMAT) as archive,
+        ):
+            for name in sorted(source.files):
+                path = Path(source.files[name])
+                info = tarfile.TarInfo(name)
+                info.size = path.stat().st_size
+                info.mode = 0o755 if name in source.executables else 0o644
+                with path.open("rb") as content:
+                    archive.addfile(info, content)
+        packed.seek(0)
+        return stage_file(packed)
+
+
+def _is_tar(path: Path) -> bool:
+    try:
+        return tarfile.is_tarfile(path)
+    except (EOFError, zlib.error, lzma.LZMAError):
+        # What begins as a compressed file and ends too soon.
+        return True
+
+
+def _folder(path: Path) -> Source:
+    files: dict[str, str] = {}
+    executables = set()
+    total = 0
+    for member in sorted(path.rglob("*")):
+        name = member.relative_to(path).as_posix()
+        status = member.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise _link(str(path), name)
+        total += status.st_size
+        _check_size(total, str(path))
+        files[name] = str(member)
+        if status.st_mode & stat.S_IXUSR:
+            executables.add(name)
+    return Source(files, frozenset(executables))
+
+
+def _unpack(path: Path, archive: str, folder: Path) -> Source:
+    files: dict[str, str] = {}
+    executables = set()
+    links: dict[str, str] = {}
+    total = 0
+    members = _zip(path, archive) if zipfile.is_zipfile(path) else _tar(path, archive)
+    for number, (name, content, executable, link) in enumerate(members):
+        if name in files or name in links:
+            msg = f"{archive} has {name} twice. Hint: make the archive anew."
+            raise UnreadablePackage(msg)
+        if number >= MAX_MEMBERS:
+            msg = f"{archive} has more than {MAX_MEMBERS} files. Hint: put them into fewer."
+            raise UnreadablePackage(msg)
+        if content is None:
+            links[name] = link
+            continue
+        target = folder / str(number)
+        start = b""
+        with target.open("xb") as file:
+            while chunk := content.read(_CHUNK):
+                start = start or chunk[:4]
+                total += len(chunk)
+                _check_size(total, archive)
+                file.write(chunk)
+        files[name] = str(target)
+        if executable or start.startswith(_PROGRAMS):
+            executables.add(name)
+    for name in links:
+        end = _followed(name, links)
+        if end not in files:
+            raise _link(archive, name)
+        total += Path(files[end]).stat().st_size
+        _check_size(total, archive)
+        files[name] = files[end]
+        if end in executables:
+            executables.add(name)
+    return Source(files, frozenset(executables))
+
+
+def _followed(name: str, links: dict[str, str]) -> str:
+    """The name at the end of a chain of links; one that goes round ends at itself."""
+    seen = {name}
+    while name in links and links[name] not in seen:
+        name = links[name]
+        seen.add(name)
+    return name
+
+
+def _zip(path: Path, archive: str) -> Iterator[_Member]:
+    with zipfile.ZipFile(path) as opened:
+        for member in opened.infolist():
+            mode = member.external_attr >> 16
+            if member.is_dir():
+                continue
+            # orig_filename: zipfile hides what follows a NUL, and turns backslashes on Windows.
+            name = member.orig_filename
+            _check_size(member.file_size, archive)
+            if stat.S_ISLNK(mode):
+                target = opened.read(member).decode("utf-8", "replace")
+                yield _Member(name, None, executable=False, link=_beside(name, target))
+                continue
+            if stat.S_IFMT(mode) not in {0, stat.S_IFREG}:
+                raise _link(archive, name)
+            with opened.open(member) as content:
+                yield _Member(name, io.BufferedReader(content), bool(mode & stat.S_IXUSR))  # type: ignore[type-var]
+
+
+def _tar(path: Path, archive: str) -> Iterator[_Member]:
+    with tarfile.open(path) as opened:
+        for member in opened:
+            if member.isdir():
+                continue
+            name = member.name.removeprefix("./")
+            if member.issym():
+                yield _Member(name, None, executable=False, link=_beside(name, member.linkname))
+                continue
+            if member.islnk():
+                link = member.linkname.removeprefix("./")
+                yield _Member(name, None, executable=False, link=link)
+                continue
+            content = opened.extractfile(member) if member.isreg() else None
+            if content is None:
+                raise _link(archive, name)
+            _check_size(member.size, archive)
+            yield _Member(name, content, bool(member.mode & stat.S_IXUSR))  # type: ignore[arg-type]
+
+
+def _beside(name: str, target: str) -> str:
+    """What a symbolic link names, from the top; nothing in an archive if it leads out."""
+    if target.startswith("/"):
+        return target
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+
+
+def _check_size(nbytes: int, name: str) -> None:
+    if nbytes > MAX_BYTES:
+        msg = f"{name} has more than {MAX_BYTES} bytes. Hint: leave out what the app does not need."
+        raise UnreadablePackage(msg)
+
+
+def _link(archive: str, name: str) -> UnreadablePackage:
+    return UnreadablePackage(
+        f"{name} in {archive} is a link or a device. Hint: put the file itself there."
+    )
+
+
+def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:
+    """The files of a package by name: those that are `wanted` read, the others as paths."""
+    found: dict[str, bytes | str] = {}
+    for name, path in source.files.items():
+        if wanted(name):
+            with Path(path).open("rb") as file:
+                found[name] = file.read(_MAX_TEXT)
+        else:
+            found[name] = path
+    return found
+
+
+def begins_with(path: str, start: bytes) -> bool:
+    """Whether a file begins with some bytes."""
+    with Path(path).open("rb") as file:
+        return file.read(len(start)) == start
+
+
+def first_line_ends_with(path: str, end: bytes) -> bool:
+    """Whether what stands before a file's first newline ends with some bytes."""
+    with Path(path).open("rb") as file:
+        return file.readline(_CHUNK).removesuffix(b"\n").endswith(end)
