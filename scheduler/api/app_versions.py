@@ -90,7 +90,7 @@ def versions() -> QuerySet[AppVersion]:
 
 
 class VersionsOfApp(Endpoint):
-    """The versions of one app."""
+    """The versions of one app; `publishing` adds how they are made."""
 
     queryset = AppVersion.objects.none()
     filterset_class = VersionFilters
@@ -138,6 +138,5 @@ class OneVersion(Endpoint):
 
 
 urlpatterns = [
-    path("apps/<name:name>/versions", VersionsOfApp.as_view()),
     path("app-versions/<id:version_id>", OneVersion.as_view()),
 ]

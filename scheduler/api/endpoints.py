@@ -17,6 +17,7 @@ from scheduler.api import (
     outputs,
     platforms,
     project,
+    publishing,
     queues,
     results,
     tokens,
@@ -36,7 +37,11 @@ urlpatterns: list[URLPattern] = [
     *platforms.urlpatterns,
     *project.urlpatterns,
     *queues.urlpatterns,
+<<<<<<< HEAD
     *results.urlpatterns,
+=======
+    *publishing.urlpatterns,
+>>>>>>> 04331a9 (Publish versions of every kind over the API, and tell launchers what to run)
     *tokens.urlpatterns,
     *workunits.urlpatterns,
     *index.dead_ends,

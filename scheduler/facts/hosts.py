@@ -97,6 +97,8 @@ class AppFacts:
     one_result_per: str
     retry_same_account_after: timedelta
     user_friendly_name: str = ""
+    kind: str = "native"
+    success_rule: str = "exit_code"
     hr_type: int = 0
     homogeneous_app_version: bool = False
     max_in_progress_per_cpu: int | None = None

@@ -128,7 +128,7 @@ def publish(  # noqa: PLR0913  the four facts of a version, its files, and two c
     return done
 
 
-def publish_package(  # noqa: PLR0913  what is published, for whom, and a consent
+def publish_package(
     *,
     app: App,
     platforms: Sequence[str],
@@ -193,16 +193,17 @@ def staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
     """Stage the contents of a package's files; what is not published is dropped."""
     found: list[storage.Staged] = []
     try:
-        for file in package.files:
-            found.append(
-                storage.stage_bytes(file.content)
-                if isinstance(file.content, bytes)
-                else storage.stage_file(file.content)
-            )
+        found.extend(_stage(file.content) for file in package.files)
         yield found
     finally:
         for left_over in found:
             storage.discard(left_over)
+
+
+def _stage(content: bytes | str) -> storage.Staged:
+    if isinstance(content, bytes):
+        return storage.stage_bytes(content)
+    return storage.stage_file(content)
 
 
 def _signature(file: PackedFile, md5: str) -> str:

@@ -1,4 +1,4 @@
-"""Publish what apps of every kind are made of: programs, scripts, commands, images [operations].
+"""Publish programs, scripts, commands and images: apps of every kind [operations].
 
 Theory of operation.  What is no BOINC program gets a main program of the server's own, a launcher,
 signed like any other, so that every BOINC client can run it.  A script's archive is packed anew, in
@@ -7,15 +7,16 @@ one form that clients can unpack without care.  The same again is no error, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Prefetch
 
 from scheduler import storage
-from scheduler.models import App, AppVersion, PlanClass
+from scheduler.models import App, AppVersion, AppVersionFile, PlanClass
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions
 from scheduler.operations.app_versions import Facts, Published
@@ -31,7 +32,7 @@ from scheduler.policy.packaging import (
     unpack,
 )
 
-__all__ = ["CONTAINER_PLAN_CLASS", "Order", "Outcome", "publish"]
+__all__ = ["CONTAINER_PLAN_CLASS", "Order", "Outcome", "publish", "publish_sent", "with_files"]
 
 #: What a version that runs containers needs of a computer, unless its publisher says more.
 CONTAINER_PLAN_CLASS = "docker"
@@ -109,14 +110,34 @@ def publish(app: App, order: Order, source: storage.Source | None, *, now: datet
     return Outcome(tuple(done))
 
 
+def publish_sent(
+    app: App, order: Order, files: Sequence[tuple[str, Iterable[bytes]]], *, now: datetime
+) -> Outcome:
+    """Publish from files that somebody sends, each a name and its bytes in pieces.
+
+    One file is a program or an archive, several are those of a native app.
+    """
+    if not files:
+        return publish(app, order, None, now=now)
+    with storage.received(files) as source:
+        return publish(app, order, source, now=now)
+
+
+def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
+    """The versions in their order, with all that is told of them, in two statements."""
+    known = AppVersion.objects.select_related("app", "platform").prefetch_related(
+        Prefetch("files", AppVersionFile.objects.select_related("file").order_by("position"))
+    )
+    found = known.in_bulk([version.pk for version in versions])
+    return [found[version.pk] for version in versions]
+
+
 def _check(app: App, order: Order, source: storage.Source | None) -> None:
     """Refuse what no app of this kind has."""
     has_files = source is not None
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
         what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"
-        msg = (
-            f"App {app} is of kind {app.kind}, whose versions have no files. Hint: give {what}."
-        )
+        msg = f"App {app} is of kind {app.kind}, whose versions have no files. Hint: give {what}."
         raise BadPackage(msg)
     if not has_files and app.kind in {AppKind.NATIVE, AppKind.SCRIPT}:
         what = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"

@@ -1,4 +1,4 @@
-"""How a launcher is told what to run: a command line that survives every client [pure].
+"""How a launcher is told what to run, so that it survives every client [pure].
 
 Theory of operation.  Clients split a command line in ways of their own, keep it in files in which
 ``<`` and ``&`` are lost, and know at most 99 words.  So the launcher of an app version that is no

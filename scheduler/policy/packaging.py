@@ -1,7 +1,8 @@
 """What a folder of files is, as one version of an app [pure].
 
-A package is a mapping of relative names to contents, or to paths of files that have them.  ``version.xml`` in it follows BOINC's
-``update_versions`` (PROTOCOL 7.5); without one there is a single file, or a main program is named.
+A package is a mapping of relative names to contents, or to paths of files that have them.
+``version.xml`` in it follows BOINC's ``update_versions`` (PROTOCOL 7.5); without one there is a
+single file, or a main program is named.
 Files beside it that are called ``<name>.sig`` are signatures made elsewhere.
 """
 
@@ -119,6 +120,20 @@ def unpack(
             for name in sorted(names, key=lambda name: (name != main, name))
         )
     )
+
+
+def version_number(text: str) -> int:
+    """Read 123 or 1.23, which is the same version; raises `BadPackage`.
+
+    >>> version_number("1.02"), version_number("7")
+    (102, 7)
+    """
+    if found := re.fullmatch(r"([0-9]{1,7})\.([0-9][0-9])", text):
+        return int(found[1]) * 100 + int(found[2])
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return int(text)
+    msg = f"{text[:40]!r} is no version. Hint: write 123, or 1.23, which is the same."
+    raise BadPackage(msg)
 
 
 def check_relative(name: str) -> None:

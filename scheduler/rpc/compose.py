@@ -13,6 +13,7 @@ from scheduler.facts.hosts import AppFacts, VersionFacts
 from scheduler.facts.messages import TrickleToSay
 from scheduler.facts.work import output_name
 from scheduler.operations.hosts import Caller
+from scheduler.policy import launching
 from scheduler.policy.lost import Holdings
 from scheduler.rpc.translate import GPU_TYPES
 from scheduler.wire import messages
@@ -208,9 +209,22 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
             rsc_fpops_bound=given.rsc_fpops_bound,
             rsc_memory_bound=given.rsc_memory_bound,
             rsc_disk_bound=given.rsc_disk_bound,
-            command_line=given.command_line or None,
+            command_line=_command_line(given, version.app, refs.get(given.workunit_id, ())),
             file_refs=tuple(refs.get(given.workunit_id, ())),
         )
+
+
+def _command_line(given: Given, app: AppFacts, inputs: Sequence[messages.FileRef]) -> str | None:
+    if app.kind == launching.NATIVE:
+        return given.command_line or None
+    return launching.command_line(
+        given.command_line,
+        kind=app.kind,
+        success_rule=app.success_rule,
+        inputs=[ref.open_name or ref.file_name for ref in inputs],
+        outputs=[output["open_name"] for output in given.outputs],
+        optional=[output["open_name"] for output in given.outputs if output.get("optional")],
+    )
 
 
 def _uploads(sent: Iterable[Given], config: ProjectConfig) -> Iterable[messages.UploadFile]:

@@ -3,6 +3,8 @@ SELECT
     id,
     name,
     user_friendly_name,
+    kind,
+    success_rule,
     deprecated,
     beta,
     weight,

@@ -47,13 +47,14 @@ from scheduler.storage.names import (
     upload_path,
 )
 from scheduler.storage.notices import notice, put_notice, signs_of_life
+from scheduler.storage.packages import MAX_BYTES as MAX_PACKAGE_BYTES
 from scheduler.storage.packages import (
     Source,
     UnreadablePackage,
     begins_with,
     first_line_ends_with,
-    keep_upload,
     open_package,
+    received,
     stage_program,
     with_texts,
     workshop,
@@ -81,6 +82,7 @@ __all__ = [
     "BUNDLES",
     "ARCHIVE_NAME",
     "DIGEST_ATTRIBUTE",
+    "MAX_PACKAGE_BYTES",
     "BadFileName",
     "Bundle",
     "Digest",
@@ -118,7 +120,6 @@ __all__ = [
     "first_line_ends_with",
     "has_room_for",
     "keep_result",
-    "keep_upload",
     "launcher",
     "notice",
     "old_downloads",
@@ -132,6 +133,7 @@ __all__ = [
     "put_upload",
     "read_archive",
     "read_template",
+    "received",
     "signs_of_life",
     "spooled",
     "stage_bytes",

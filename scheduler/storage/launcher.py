@@ -1,4 +1,4 @@
-"""The launcher: the shell script that runs what is no BOINC program for a BOINC client."""
+"""The launcher: a shell script that runs what is no BOINC program for a client."""
 
 from __future__ import annotations
 

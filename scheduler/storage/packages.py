@@ -1,4 +1,4 @@
-"""Packages: folders, archives and single files from which app versions are published."""
+"""Packages: folders, archives and files from which app versions are published."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import shutil
 import stat
 import tarfile
 import tempfile
-import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +72,13 @@ def workshop() -> Iterator[Path]:
     """A folder beside the project's files, for what is not published yet; gone afterwards."""
     top = Path(settings.VAR_DIR) / "workshop"
     top.mkdir(parents=True, exist_ok=True)
-    for left in top.iterdir():
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _OLD:
-                shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=top) as folder:
+        # The folder that was just made has the file system's own clock.
+        now = Path(folder).stat().st_mtime
+        for left in top.iterdir():
+            with suppress(OSError):
+                if now - left.stat().st_mtime > _OLD:
+                    shutil.rmtree(left)
         yield Path(folder)
 
 
@@ -115,14 +116,35 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
             yield Source({name: str(path)}, frozenset(executable), several=False)
 
 
-def keep_upload(chunks: Iterable[bytes], path: Path) -> None:
-    """Write what somebody sends to a new file; `UnreadablePackage` beyond `MAX_BYTES`."""
-    total = 0
-    with path.open("xb") as file:
-        for chunk in chunks:
-            total += len(chunk)
-            _check_size(total, path.name)
-            file.write(chunk)
+@contextmanager
+def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
+    """Write files that somebody sends, each a name and its bytes in pieces, and read them.
+
+    One file is read as `open_package` does; several are taken as they are.
+    """
+    with workshop() as folder:
+        total = 0
+        source = Source({}, frozenset())
+        executables = set()
+        for number, (name, chunks) in enumerate(files):
+            if name in source.files:
+                msg = f"Two files are called {name}. Hint: send each file once."
+                raise UnreadablePackage(msg)
+            path = folder / str(number)
+            with path.open("xb") as file:
+                for chunk in chunks:
+                    total += len(chunk)
+                    _check_size(total, name)
+                    file.write(chunk)
+            source.files[name] = str(path)
+            if any(begins_with(str(path), start) for start in _PROGRAMS):
+                executables.add(name)
+        if len(files) == 1:
+            [(name, only)] = source.files.items()
+            with open_package(only, name=name) as found:
+                yield found
+        else:
+            yield Source(source.files, frozenset(executables))
 
 
 def stage_program(source: Source) -> Staged:
@@ -130,7 +152,7 @@ def stage_program(source: Source) -> Staged:
 
     It has regular files and nothing else, sorted, with two kinds of modes, and no times or owners.
     """
-    with tempfile.TemporaryFile(dir=Path(settings.VAR_DIR)) as packed:
+    with tempfile.TemporaryFile(dir=settings.VAR_DIR) as packed:
         with (
             gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as zipped,
             tarfile.open(mode="w", fileobj=zipped, format=tarfile.GNU_FORMAT) as archive,

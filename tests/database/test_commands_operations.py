@@ -14,10 +14,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduler import signing
-from scheduler.management import packages
 from scheduler.management.conversation import duration
 from scheduler.models import Account, AppVersion, AppVersionFile, Batch, Workunit, WorkunitFile
 from scheduler.operations import accounts
+from scheduler.storage import packages
 
 pytestmark = pytest.mark.django_db
 
@@ -172,7 +172,7 @@ class TestPublishApp:
                 member.type, member.linkname = kind, "/etc/passwd"
                 archive.addfile(member)
             with pytest.raises(packages.UnreadablePackage, match="is a link or a device"):
-                packages.read_package(tar)
+                packages.open_package(tar).__enter__()
         with zipfile.ZipFile(zipped, "w") as archive:
             info = zipfile.ZipInfo("main")
             info.external_attr = 0o120777 << 16
@@ -189,7 +189,7 @@ class TestPublishApp:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("main", b"\0" * 1001)
         with pytest.raises(packages.UnreadablePackage, match="more than 1000 bytes"):
-            packages.read_package(path)
+            packages.open_package(path).__enter__()
 
     def test_a_damaged_archive_and_a_missing_one_are_said(self, tmp_path: Path) -> None:
         path = tmp_path / "app.zip"

@@ -1,4 +1,4 @@
-"""The launcher runs programs as clients start them, in every POSIX shell that is here."""
+"""The launcher runs programs as clients start them, in every POSIX shell here."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Slot:
         )
         return [*SHELLS[self.shell], str(program), *line.split(), *own]
 
-    def start(  # noqa: PLR0913
+    def start(
         self,
         kind: str = "command",
         said: str = "",

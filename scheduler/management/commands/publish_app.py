@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -16,23 +15,22 @@ from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models.science import AppKind, SuccessRule
 from scheduler.operations import app_versions, apps, programs
 from scheduler.operations.programs import Order
+from scheduler.policy.packaging import version_number
 
 #: In place of the file of a kind that has none, and of the platforms to take the usual ones.
 _NONE = "-"
 
 
-def version_number(text: str) -> int:
+def version(text: str) -> int:
     """Read 123 or 1.23, which is the same version; for argparse.
 
-    >>> version_number("1.02")
+    >>> version("1.02")
     102
     """
-    if found := re.fullmatch(r"(\d+)\.(\d\d)", text):
-        return int(found[1]) * 100 + int(found[2])
-    if text.isdecimal():
-        return int(text)
-    msg = f"{text!r} is no version. Hint: write 123, or 1.23, which is the same."
-    raise ArgumentTypeError(msg)
+    try:
+        return version_number(text)
+    except app_versions.BadPackage as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 class Command(Conversation):
@@ -55,7 +53,7 @@ class Command(Conversation):
     def ask(self, parser: CommandParser) -> None:
         """Ask for the four facts of a version and for its files."""
         parser.add_argument("app", metavar="APP")
-        parser.add_argument("version_num", metavar="VERSION", type=version_number)
+        parser.add_argument("version_num", metavar="VERSION", type=version)
         parser.add_argument(
             "platforms",
             metavar="PLATFORM",
@@ -94,9 +92,7 @@ class Command(Conversation):
             raise CommandError(msg)
         order = Order(
             version_num=options["version_num"],
-            platforms=[
-                name for name in options["platforms"].split(",") if name not in {"", _NONE}
-            ],
+            platforms=[name for name in options["platforms"].split(",") if name not in {"", _NONE}],
             plan_class=options["plan_class"],
             main_program=options["main_program"],
             cmdline=options["cmdline"],
@@ -105,9 +101,7 @@ class Command(Conversation):
             create_platform=options["create_platform"],
         )
         reading = (
-            nullcontext()
-            if options["source"] == _NONE
-            else storage.open_package(options["source"])
+            nullcontext() if options["source"] == _NONE else storage.open_package(options["source"])
         )
         with reading as source:
             app = (
