@@ -37,11 +37,8 @@ urlpatterns: list[URLPattern] = [
     *platforms.urlpatterns,
     *project.urlpatterns,
     *queues.urlpatterns,
-<<<<<<< HEAD
     *results.urlpatterns,
-=======
     *publishing.urlpatterns,
->>>>>>> 04331a9 (Publish versions of every kind over the API, and tell launchers what to run)
     *tokens.urlpatterns,
     *workunits.urlpatterns,
     *index.dead_ends,
