@@ -9,6 +9,7 @@ SEED ?=
 VENV := .venv
 BIN := $(VENV)/bin
 MANAGE := $(BIN)/python manage.py
+OPENAPI := docs/reference/openapi.yaml
 DOCS := $(wildcard *.md docs/*.md docs/*/*.md client/README.md)
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/client
@@ -64,6 +65,8 @@ check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, m
 	@echo "makemigrations --check" && $(MANAGE) makemigrations --check --dry-run
 	@echo "cog --check" && { test -z "$(DOCS)" || $(BIN)/cog --check $(DOCS) > $(VENV)/docs.txt; } \
 		|| { cat $(VENV)/docs.txt; echo "Hint: make docs"; exit 1; }
+	@echo "openapi.yaml" && $(MANAGE) spectacular --validate --fail-on-warn --file $(VENV)/openapi.yaml \
+		&& diff -u $(OPENAPI) $(VENV)/openapi.yaml || { echo "Hint: make docs"; exit 1; }
 	@echo "house rules" && $(BIN)/pytest tests/house -q --no-header -k "not embedded_postgres"
 	@echo "All checks passed."
 
@@ -72,6 +75,7 @@ fmt: $(VENV)/.stamp-dev ## put code into form, mend what can be mended
 
 docs: $(VENV)/.stamp-dev ## write the generated parts of the docs anew
 	@test -z "$(DOCS)" || $(BIN)/cog -r $(DOCS)
+	@$(MANAGE) spectacular --validate --fail-on-warn --file $(OPENAPI)
 
 bench: $(VENV)/.stamp-run ## what is measured, beside pgbench and the peer: under 5 minutes
 	@$(BIN)/python -m bench

@@ -157,7 +157,7 @@ FACES = (BASE_DIR / "scheduler" / "web", BASE_DIR / "scheduler" / "admin")
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [face / "templates" for face in FACES],
+        "DIRS": [face / "templates" for face in (*FACES, BASE_DIR / "scheduler" / "api")],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -206,11 +206,24 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     },
     "VERSION": "1",
+    "TAGS": [
+        {"name": "project", "description": "What is here, and how it is doing: for everybody."},
+        {"name": "tokens", "description": "Who speaks: tokens, their scopes, what one may do."},
+        {"name": "apps", "description": "What can be computed, and for which computers."},
+        {"name": "batches", "description": "Workunits that were submitted together."},
+        {"name": "workunits", "description": "Pieces of work: submitted, watched, cancelled."},
+        {"name": "results", "description": "Attempts at workunits, and what they brought."},
+        {"name": "files", "description": "Inputs, known by their content."},
+        {"name": "usage", "description": "What the work took."},
+        {"name": "hosts", "description": "The computers that do it."},
+        {"name": "queues", "description": "Lanes of work with limits of their own."},
+    ],
     "OAS_VERSION": "3.1.1",
     "SORT_OPERATION_PARAMETERS": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from drf_spectacular.extensions import (
@@ -121,6 +122,8 @@ class Schema(AutoSchema):
             operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
         if says is not None and says.conditional:
             operation["responses"]["304"] = {"description": "It is what `If-None-Match` says."}
+        for status, response in operation["responses"].items():
+            response["description"] = response["description"] or HTTPStatus(int(status)).phrase
         for status in sorted(self._refusals()):
             operation["responses"].setdefault(
                 status,

@@ -1,0 +1,61 @@
+"""The schema and its pages: complete, valid, and from here alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from django.contrib.staticfiles import finders
+
+from tests.house.tracked import read
+
+METHODS = {"get", "post", "put", "patch", "delete"}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return yaml.safe_load(read("docs/reference/openapi.yaml"))
+
+
+def operations(schema):
+    for path, item in schema["paths"].items():
+        for method, operation in item.items():
+            if method in METHODS:
+                yield f"{method.upper()} {path}", operation
+
+
+@pytest.mark.parametrize("page", ["docs", "redoc"])
+def test_a_page_loads_nothing_from_elsewhere(client, page):
+    answer = client.get(f"/api/v1/{page}")
+    assert answer.status_code == 200
+    assert not re.findall(r"https?://", answer.content.decode())
+    assert answer["Content-Security-Policy"].startswith("default-src 'self'")
+    for source in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.content.decode()):
+        assert finders.find(source.removeprefix("/static/")), source
+
+
+def test_the_schema_is_served_as_it_stands_in_the_docs(client, schema):
+    assert yaml.safe_load(client.get("/api/v1/schema").content) == schema, "Hint: make docs"
+
+
+def test_every_operation_has_words_a_name_and_a_tag_that_is_explained(schema):
+    tags = {tag["name"] for tag in schema["tags"]}
+    for name, operation in operations(schema):
+        assert operation.get("summary"), name
+        assert operation.get("description"), name
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", operation["operationId"]), name
+        assert set(operation["tags"]) <= tags, name
+
+
+def test_every_refusal_is_a_problem(schema):
+    for name, operation in operations(schema):
+        for status, answer in operation["responses"].items():
+            if status >= "4":
+                assert list(answer["content"]) == ["application/problem+json"], (name, status)
+
+
+def test_every_operation_says_who_is_let_in(schema):
+    for name, operation in operations(schema):
+        asks = operation.get("security")
+        assert ("401" in operation["responses"]) == bool(asks), name
