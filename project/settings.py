@@ -198,8 +198,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         " a request has not the shape that this schema asks for, 422 if it has, and cannot be"
         " carried out.  What is another's answers 404."
     ),
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums"],
-    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "POSTPROCESSING_HOOKS": [],  # enums stand where they are used
     "PATH_CONVERTER_OVERRIDES": {  # scheduler/api/converters.py
         "id": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
         "name": {"type": "string", "minLength": 1, "maxLength": 254},
