@@ -207,12 +207,24 @@ def volunteer_help() -> str:
     """The help of the volunteer's program and of each of its commands."""
     from volunteer import cli
 
-    top = cli.parser()
-    parts = [_help("volunteer", top)]
-    for action in top._actions:
+    return _page(_helps("volunteer", cli.parser()))
+
+
+def scientist_help() -> str:
+    """The help of the scientist's program and of each of its commands."""
+    from scientist import cli
+
+    return _page(_helps("scientist", cli.parser()))
+
+
+def _helps(title: str, parser: argparse.ArgumentParser) -> list[str]:
+    """The help of a program and of its commands, and theirs."""
+    parts = [_help(title, parser)]
+    for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            parts += [_help(f"volunteer {name}", one) for name, one in action.choices.items()]
-    return _page(parts)
+            for name, one in action.choices.items():
+                parts += _helps(f"{title} {name}", one)
+    return parts
 
 
 def _help(title: str, parser: argparse.ArgumentParser) -> str:

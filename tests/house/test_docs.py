@@ -88,11 +88,14 @@ def test_every_option_of_a_project_has_a_meaning_and_stands_in_the_reference():
         assert _generate._one_line(meaning) in read("docs/reference/configuration.md")
 
 
-def test_every_variable_of_the_volunteers_program_stands_in_the_reference():
+@pytest.mark.parametrize(
+    ("program", "prefix"), [("volunteer", "VOLUNTEER"), ("scientist", "MANYHANDS")]
+)
+def test_every_variable_of_a_clients_program_stands_in_the_reference(program, prefix):
     used = {
         name
-        for path in (ROOT / "client" / "volunteer").rglob("*.py")
-        for name in re.findall(r'environ\.get\("(VOLUNTEER_\w+)"', path.read_text())
+        for path in (ROOT / "client" / program).rglob("*.py")
+        for name in re.findall(rf'environ\.get\("({prefix}_\w+)"', path.read_text())
     }
     assert used
     for name in used:
@@ -158,6 +161,8 @@ def test_the_commands_that_a_page_shows_can_be_given(page):
         if words[0] == "make":
             goal = words[1]
             assert re.search(rf"^{goal}:", read("Makefile"), re.MULTILINE), goal
+        if words[0] == "scientist":
+            parse_scientist(words[1:])
         for program, check in (("manage.py", parse_managed), ("client", parse_volunteer)):
             if any(word == program for word in words[1:]):
                 check(words[words.index(program) + 1 :])
@@ -178,6 +183,13 @@ def parse_volunteer(words):
 
     given = [word for word in words if word not in {">", "&"} and not word.endswith(".log")]
     cli.parser().parse_args(given)
+
+
+def parse_scientist(words):
+    from scientist import cli
+
+    ends = [place for place, word in enumerate(words) if word in {"|", ">", "<", "&&"}]
+    cli.parser().parse_args(words[: ends[0]] if ends else words)
 
 
 @cache

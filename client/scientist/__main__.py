@@ -1,0 +1,10 @@
+"""`python -m scientist` is `scientist`."""
+
+from __future__ import annotations
+
+import sys
+
+from scientist.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The command line of a scientist: one sentence with a hint when something is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from scientist import __version__
+from scientist.commands import access, apps, changing, figures, listing, submitting, watching
+from scientist.commands.context import Context
+from scientist.errors import ScientistError
+
+FAILED = 1
+_EPILOG = """\
+exit codes: 0 done, 1 something broke here, 2 wrong usage, 3 no answer from the project,
+4 refused by the project, 5 no such thing, 6 workunits failed, 7 not logged in
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe all commands and options."""
+    top = argparse.ArgumentParser(
+        prog="scientist",
+        description="Submit work to a Manyhands project, watch it, bring the answers home.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _describe_common(top, None, is_json=False)
+    top.add_argument("--version", action="version", version=f"scientist {__version__}")
+    common = argparse.ArgumentParser(add_help=False)
+    # Without defaults of its own, so that they may stand before the command as well as after it.
+    _describe_common(common, argparse.SUPPRESS, is_json=argparse.SUPPRESS)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (access, apps, submitting, watching, listing, changing, figures):
+        module.describe(commands, common)
+    return top
+
+
+def _describe_common(
+    parser: argparse.ArgumentParser, default: str | None, *, is_json: bool | str
+) -> None:
+    parser.add_argument(
+        "--url", metavar="URL", default=default,
+        help="address of the project (default $MANYHANDS_URL, or that of the last login)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token", metavar="T", default=default,
+        help="the token (default $MANYHANDS_TOKEN, or that of the login)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_true", default=is_json,
+        help="answer in JSON, for programs",
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; give its exit code."""
+    options = parser().parse_args(arguments)
+    command: Callable[[Context], int] = options.command
+    try:
+        with ExitStack() as stack:
+            return command(Context(options, stack))
+    except ScientistError as error:
+        return _complain(error, as_json=options.json)
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not complain of it at its end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:
+        return _complain(ScientistError(str(error)), as_json=options.json)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _complain(error: ScientistError, *, as_json: bool) -> int:
+    said = json.dumps(error.as_json(), ensure_ascii=False) if as_json else f"scientist: {error}"
+    print(said, file=sys.stderr)
+    return error.exit_code

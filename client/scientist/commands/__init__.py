@@ -1,0 +1,1 @@
+"""The commands of `scientist`: each describes its options and carries itself out."""

@@ -1,0 +1,222 @@
+"""`submit`: workunits from files, from parameters or from a stream of JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from scientist.commands.context import OK, Context, positive, typed
+from scientist.commands.sources import output_of, shared_of, works_of
+from scientist.commands.watching import watch
+from scientist.display import Transfers
+from scientist.errors import Unreachable, UsageError
+from scientist.inputs import fields_of
+from scientist.models import Submitted
+from scientist.template import parameter
+from scientist.transport import new_key
+from scientist.words import count, duration, moment, size
+
+_EPILOG = """\
+what is submitted:
+  scientist submit fold a.pdb b.pdb                           a workunit per file
+  scientist submit fold --from-file list.txt                  a workunit per file of the list
+  scientist submit walk --count 100000 --command-line '--seed {index}'
+  scientist submit walk --param seed=1..1000 --param t=0.5,1.0 --command-line '{seed} {t}'
+  scientist submit fold --ndjson workunits.ndjson             a workunit per line, as the API has it
+
+{file}, {name} (the file's name without its ending), {index} (from 1) and the parameters are put
+into --command-line and --input-text. FILE and --param together give each file every combination.
+"""
+
+
+def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+    """Add the command."""
+    submit = commands.add_parser(
+        "submit",
+        parents=[common],
+        help="submit workunits, all or none",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    submit.add_argument("app", metavar="APP", help="the app that computes them")
+    submit.add_argument("files", metavar="FILE", nargs="*", type=Path, help="an input file each")
+    _describe_sources(submit)
+    _describe_workunits(submit)
+    _describe_batch(submit)
+    submit.set_defaults(command=submit_work)
+
+
+def _describe_sources(submit: argparse.ArgumentParser) -> None:
+    what = submit.add_argument_group("which workunits")
+    what.add_argument("--from-file", metavar="LIST", help="a file with the path of a FILE a line")
+    what.add_argument("--count", type=typed(positive), metavar="N", help="so many of each")
+    what.add_argument(
+        "--param",
+        type=typed(parameter),
+        action="append",
+        default=[],
+        metavar="NAME=VALUES",
+        help="1..1000, 0.0..1.0..0.1, a,b,c or @FILE with a value a line; several combine",
+    )
+    what.add_argument(
+        "--ndjson", metavar="FILE", help="a workunit per line in JSON; - reads standard input"
+    )
+
+
+def _describe_workunits(submit: argparse.ArgumentParser) -> None:
+    each = submit.add_argument_group("each workunit")
+    each.add_argument("--command-line", metavar="WORDS", help="what the program is called with")
+    each.add_argument("--open-name", metavar="NAME", default="in", help="what FILE is opened as")
+    each.add_argument("--input-text", metavar="TEXT", help="an input written here, not in a FILE")
+    each.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a file that all of them read, sent once; NAME is what it is opened as",
+    )
+    each.add_argument(
+        "--output",
+        action="append",
+        metavar="NAME[:SIZE]",
+        help="what each brings back, and how long at most (default: as the app has it, or out)",
+    )
+    each.add_argument("--quorum", type=typed(positive), metavar="N", help="results that must agree")
+    each.add_argument("--deadline", type=typed(duration), metavar="T", help="such as 12h or 3d")
+    each.add_argument("--priority", type=int, metavar="N", help="higher is sent first")
+    each.add_argument("--fpops", type=float, metavar="N", help="estimated operations")
+    each.add_argument("--memory", type=typed(size), metavar="SIZE", help="such as 2GB")
+    each.add_argument("--disk", type=typed(size), metavar="SIZE", help="such as 10GB")
+    each.add_argument(
+        "--field",
+        type=typed(_field),
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="any other field of the API's workunits",
+    )
+
+
+def _describe_batch(submit: argparse.ArgumentParser) -> None:
+    batch = submit.add_argument_group("their batch")
+    batch.add_argument("--batch", metavar="NAME", help="a name of yours (default: one is made)")
+    batch.add_argument("--after", metavar="BATCH", help="wait until this one has its answers")
+    batch.add_argument("--after-any", action="store_true", help="also if some of it failed")
+    batch.add_argument("--expires", type=typed(duration), metavar="T", help="given up after this")
+    batch.add_argument("--end-by", type=typed(moment), metavar="TIME", help="given up then (UTC)")
+    batch.add_argument(
+        "--accelerate-tail", action="store_true", help="its last results to quick hosts"
+    )
+    batch.add_argument(
+        "--meta",
+        type=typed(_meta),
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="a note of yours; V is JSON or a text",
+    )
+    batch.add_argument("--key", metavar="KEY", help="the same key makes the same workunits once")
+    batch.add_argument("--watch", action="store_true", help="then watch it until it is complete")
+
+
+def _meta(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{text!r} is no note.", "write --meta study=7.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    try:
+        return name, json.loads(value if equals else "?")
+    except ValueError:
+        hint = "write --field max_error_results=5 or --field keywords='\"1,2\"'."
+        raise UsageError(f"{text!r} is no field.", hint) from None
+
+
+def submit_work(context: Context) -> int:
+    """Carry out `submit`."""
+    options = context.options
+    with ExitStack() as stack:
+        works, total = works_of(options, stack)
+        said = _said(options)
+        key = options.key or new_key()
+        with Transfers(context.err, live=context.is_live) as bars:
+            sending: list[str] = []
+
+            def tell(what: str, done: int, of: int | None) -> None:
+                sending.extend([what] if what == "sending" and not sending else [])
+                bars.tell(what, done, of)
+
+            try:
+                with context.project.batch(
+                    options.batch, app=options.app, key=key, total=total, tell=tell, **said
+                ) as draft:
+                    for work in works:
+                        draft.add(work)
+            except Unreachable as error:
+                raise _perhaps(error, key, options) if sending else error from None
+    made = draft.send()
+    for warning in made.warnings:
+        context.warn(warning)
+    if not (options.watch and context.json):
+        context.answer({**_facts(made), "key": key}, _sentence(options.app, made))
+    return watch(context, draft.batch) if options.watch else OK
+
+
+def _said(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options say of all workunits and of their batch."""
+    said: dict[str, Any] = {
+        "quorum": options.quorum,
+        "deadline": options.deadline,
+        "priority": options.priority,
+        "outputs": [output_of(one) for one in options.output or ()] or None,
+        "input_files": [shared_of(one) for one in options.input],
+        "meta": dict(options.meta),
+        "after": options.after,
+        "after_any": options.after_any or None,
+        "expire_at": options.end_by,
+        "accelerate_tail": options.accelerate_tail or None,
+        "fpops": options.fpops,
+        "memory": options.memory,
+        "disk": options.disk,
+    }
+    if options.fpops is not None:
+        said["rsc_fpops_bound"] = max(8.64e13, 10 * options.fpops)
+    if options.expires is not None:
+        said["expires_in_seconds"] = options.expires.total_seconds()
+    return said | fields_of(dict(options.field))
+
+
+def _perhaps(error: Unreachable, key: str, options: argparse.Namespace) -> Unreachable:
+    """The project went away while it was being told: nobody knows what it took."""
+    again = "" if options.key else f" --key {key}"
+    hint = f"give the same command again{' with' + again if again else ''}: it makes them once."
+    return Unreachable(f"{error.sentence}. Whether it took the workunits is not known.", hint)
+
+
+def _facts(made: Submitted) -> dict[str, Any]:
+    facts = asdict(made)
+    return {
+        "batch": {"id": facts.pop("batch_id"), "name": facts.pop("batch_name")},
+        **{name: list(one) if isinstance(one, tuple) else one for name, one in facts.items()},
+    }
+
+
+def _sentence(app: str, made: Submitted) -> Text:
+    return Text.assemble(
+        f"submitted {count(made.count, 'workunit')} of {app}: batch ",
+        (made.batch_name, "bold"),
+        f" ({made.batch_id})\n",
+        (f"  scientist watch {made.batch_id}    scientist fetch {made.batch_id} DIR", "dim"),
+    )

@@ -1,0 +1,216 @@
+"""The project's answers as values with names and types [pure]."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar
+
+Kind = TypeVar("Kind")
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a batch is; numbers of workunits, each in one of six states."""
+
+    total: int = 0
+    waiting: int = 0
+    unsent: int = 0
+    in_progress: int = 0
+    validating: int = 0
+    done: int = 0
+    failed: int = 0
+    fraction_done: float = 0.0
+    rate_per_second: float | None = None
+    seconds_left: float | None = None
+
+    @property
+    def over(self) -> int:
+        """How many workunits have an answer or a reason why not."""
+        return self.done + self.failed
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.over >= self.total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a batch or a stretch of time has cost the volunteers."""
+
+    cpu_seconds: float = 0.0
+    elapsed_seconds: float = 0.0
+    credit: float = 0.0
+    results: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchInfo:
+    """A batch as the project describes it."""
+
+    id: int = 0
+    name: str = ""
+    app: str = ""
+    state: str = ""
+    created_at: datetime | None = None
+    expire_at: datetime | None = None
+    completed_at: datetime | None = None
+    est_completion_at: datetime | None = None
+    after: int | None = None
+    priority: int | None = None
+    keep_outputs: bool = False
+    meta: Json = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
+    cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An output file of a result or of a workunit's answer."""
+
+    open_name: str = ""
+    nbytes: int = 0
+    sha256: str | None = None
+    position: int | None = None
+    name: str = ""
+    member: str = ""
+    missing: bool = False
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkunitInfo:
+    """A workunit; `status` is waiting, unsent, in_progress, validating, done or failed."""
+
+    id: int = 0
+    name: str = ""
+    app: str = ""
+    batch: int | None = None
+    status: str = ""
+    errors: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    finished_at: datetime | None = None
+    canonical_result: int | None = None
+    credit: float | None = None
+    command_line: str = ""
+    meta: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultInfo:
+    """One computation of a workunit by one host."""
+
+    id: int = 0
+    name: str = ""
+    workunit: int | None = None
+    host: int | None = None
+    state: str = ""
+    outcome: str = ""
+    validate_state: str = ""
+    sent_at: datetime | None = None
+    received_at: datetime | None = None
+    report_deadline: datetime | None = None
+    exit_status: int | None = None
+    cpu_seconds: float | None = None
+    elapsed_seconds: float | None = None
+    credit: float | None = None
+    stderr: str = ""
+    outputs: tuple[Output, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppInfo:
+    """An app: what is computed, and the rules for it."""
+
+    name: str = ""
+    user_friendly_name: str = ""
+    kind: str = ""
+    success_rule: str = ""
+    deprecated: bool = False
+    beta: bool = False
+    versions: int = 0
+    workunit_defaults: Json = field(default_factory=dict)
+    output_template: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppVersionInfo:
+    """A published program of an app for a platform."""
+
+    id: int = 0
+    app: str = ""
+    version: str = ""
+    platform: str = ""
+    plan_class: str = ""
+    deprecated: bool = False
+    beta: bool = False
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """What a workunit came to: a line of ``MANIFEST.ndjson``."""
+
+    id: int = 0
+    name: str = ""
+    status: str = ""
+    errors: tuple[str, ...] = ()
+    meta: Json = field(default_factory=dict)
+    outputs: tuple[Output, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """What a submission made."""
+
+    batch_id: int
+    batch_name: str
+    count: int
+    first_name: str = ""
+    last_name: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def read(kind: type[Kind], data: object) -> Kind:
+    """Make a value of one of these classes; what is missing or null takes its default.
+
+    >>> read(Progress, {"total": 3, "done": 3, "news": 1}).is_complete
+    True
+    """
+    found = data if isinstance(data, Mapping) else {}
+    hints = _hints(kind)  # type: ignore[arg-type]  # every class can be hashed
+    values: dict[str, Any] = {}
+    for one in fields(kind):  # type: ignore[arg-type]  # always a dataclass
+        value = found.get(one.name)
+        if value is None and (one.default is not MISSING or one.default_factory is not MISSING):
+            continue
+        values[one.name] = _convert(hints[one.name], value)
+    return kind(**values)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _convert(hint: Any, value: Any) -> Any:  # noqa: ANN401  any JSON
+    if isinstance(hint, types.UnionType):
+        hint = next(one for one in typing.get_args(hint) if one is not type(None))
+    if hint is datetime:
+        return datetime.fromisoformat(value)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return read(hint, value)
+    if typing.get_origin(hint) is tuple:
+        inner = typing.get_args(hint)[0]
+        return tuple(_convert(inner, one) for one in value)
+    if hint is str and isinstance(value, Mapping):
+        return str(value.get("name", value))
+    if hint is int and isinstance(value, Mapping):
+        return value.get("id")
+    return value
