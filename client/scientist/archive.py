@@ -1,4 +1,4 @@
-"""Reads a batch's outputs as the project streams them: files, then what they must be."""
+"""Reads a batch's outputs as they stream: files, then what they must be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line of a scientist: one sentence with a hint when something is wrong."""
+"""The scientist's command line: a sentence and a hint if something is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see: bars, tables and timelines; the same as plain lines without a terminal."""
+"""What people see: bars, tables and timelines; plain lines elsewhere."""
 
 from __future__ import annotations
 

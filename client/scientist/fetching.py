@@ -1,4 +1,4 @@
-"""Brings outputs into a folder: whole workunits, compared with their digests, once each.
+"""Brings outputs home: whole workunits, compared with their digests.
 
 Theory of operation.  The manifest is asked for first, and says what every file must be; then the
 files stream.  A workunit is collected in ``.scientist/`` and renamed into place when the last of

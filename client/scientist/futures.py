@@ -1,4 +1,4 @@
-"""Answers to come: futures of workunits, and the one thread that asks for all of a batch."""
+"""Answers to come: futures, and the one thread that asks for a whole batch."""
 
 from __future__ import annotations
 

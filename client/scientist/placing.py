@@ -1,4 +1,4 @@
-"""A folder of outputs: whole workunits, renamed into place, and what is known of them."""
+"""A folder of outputs: whole workunits, renamed into place, once each."""
 
 from __future__ import annotations
 

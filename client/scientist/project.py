@@ -1,4 +1,4 @@
-"""A project in a scientist's hands: `Project(url, token).map(app, inputs)` and all else."""
+"""A project in a scientist's hands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs on their way to a project: a file, an archive, a folder, a source or an image."""
+"""Programs on their way: a file, an archive, a folder, a source or an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workunits on their way: written to the disk as they come, sent at once, repeated safely."""
+"""Workunits on their way: written down first, sent at once, repeated safely."""
 
 from __future__ import annotations
 

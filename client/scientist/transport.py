@@ -1,4 +1,4 @@
-"""HTTP to a project: one kept connection, patience for what may be repeated, no more."""
+"""HTTP to a project: patience for what may be repeated, and no more."""
 
 from __future__ import annotations
 

@@ -131,4 +131,4 @@ def label(text: str) -> str:
 
 
 def _spelt(one: str) -> str:
-    return f"u{ord(one):x}" if one.isalnum() else "_"
+    return f"u{ord(one):x}" if one.isalnum() else " "

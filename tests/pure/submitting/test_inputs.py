@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+
 from scientist import models, store
 from scientist.errors import NotFoundError, QuotaError, ServerFault, UsageError, problem
 from scientist.inputs import InputFile, Work, fields_of, files_of, work_of

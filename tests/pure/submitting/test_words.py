@@ -8,13 +8,13 @@ import itertools
 import pkgutil
 
 import pytest
-import scientist
 from hypothesis import given
 from hypothesis import strategies as st
+
+import scientist
+from scheduler.policy.submission import NAME_PATTERN
 from scientist import naming, template, words
 from scientist.errors import UnsafeName, UsageError
-
-from scheduler.policy.submission import NAME_PATTERN
 
 MODULES = [one.name for one in pkgutil.walk_packages(scientist.__path__, "scientist.")]
 
