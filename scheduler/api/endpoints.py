@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import scheduler.api.converters  # noqa: F401  registers what the addresses use
 from scheduler.api import (
     app_versions,
+    apps,
     batches,
     hosts,
     index,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 urlpatterns: list[URLPattern] = [
     *index.urlpatterns,
     *app_versions.urlpatterns,
+    *apps.urlpatterns,
     *batches.urlpatterns,
     *hosts.urlpatterns,
     *me.urlpatterns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +11,10 @@ from django.db import IntegrityError, transaction
 
 from scheduler.models import App
 from scheduler.models.science import AppKind, SuccessRule
-from scheduler.operations import app_versions
+from scheduler.operations import app_versions, templates
 from scheduler.policy.packaging import BadPackage
+from scheduler.policy.work_from_dicts import BadDescription, new_workunit
+from scheduler.queries import alerts
 
 #: What nobody sets from outside: identities, and what the server itself keeps.
 _OWN = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
@@ -103,3 +106,23 @@ def _set(app: App, facts: dict[str, Any]) -> None:
         app.validate_constraints()
     except ValidationError as error:
         raise BadApp({key: list(said) for key, said in error.message_dict.items()}) from error
+    if faults := {key: said for key, said in _faults(app, facts) if said}:
+        raise BadApp({key: [said] for key, said in faults.items()})
+
+
+def _faults(app: App, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Find what only daemons and submissions would meet later: science, defaults, templates."""
+    if any(key.startswith(("validator", "assimilator")) for key in facts):
+        science = {field.name: getattr(app, field.name) for field in App._meta.concrete_fields}
+        yield from alerts.science_refusals(science)
+    if "workunit_defaults" in facts:
+        try:
+            new_workunit(app.workunit_defaults)
+        except BadDescription as bad:
+            yield "workunit_defaults", str(bad)
+    for kind in ("input", "output"):
+        if f"{kind}_template" in facts:
+            try:
+                templates.check(facts[f"{kind}_template"], kind=kind)
+            except templates.BadTemplate as bad:
+                yield f"{kind}_template", str(bad)

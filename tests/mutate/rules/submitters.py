@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Switch, always, unchanged
 
+APP_RIGHTS = "tests/pure/policy/test_app_rights.py"
 TEMPLATED = "tests/pure/policy/test_templated.py"
 
 RULES = (
+    Switch(
+        "Who manages an app names no program of the server's, and no pay",
+        Code("scheduler.policy.app_rights:_is_reserved", always(False)),
+        (APP_RIGHTS,),
+    ),
     Switch(
         "Where nobody says a number of a template's, BOINC's hold",
         Code("scheduler.policy.templated:BOINC_DEFAULTS", {}),

@@ -1,0 +1,127 @@
+"""Apps: what can be computed, and the rules that its results live by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from rest_framework.response import Response
+
+from scheduler.api.app_bodies import AppOut, ChangedApp, NewApp
+from scheduler.api.authentication import Scope, may
+from scheduler.api.endpoint import Endpoint
+from scheduler.api.filters import Filters, TrueOrFalse, Word
+from scheduler.api.operation import operation
+from scheduler.api.problems import Problem
+from scheduler.models import App
+from scheduler.models.science import AppKind
+from scheduler.operations import app_versions, apps, submitters
+from scheduler.policy import app_rights
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+
+class AppFilters(Filters):
+    """Which apps to list."""
+
+    kind = Word("kind", words=AppKind.values)
+    deprecated = TrueOrFalse("deprecated")
+    beta = TrueOrFalse("beta")
+
+
+class Apps(Endpoint):
+    """All apps."""
+
+    queryset = App.objects.none()
+    filterset_class = AppFilters
+    ascending = True
+
+    @operation("List apps", name="list_apps", tag="apps", answer=AppOut, listed=True)
+    def get(self, request: Request) -> Response:
+        """What can be computed here, oldest first."""
+        return self.page(_found(), AppOut)
+
+    @operation(
+        "Create an app",
+        name="create_app",
+        tag="apps",
+        answer=AppOut,
+        status=201,
+        body=NewApp,
+        idempotent=True,
+        problems=(409,),
+    )
+    def post(self, request: Request) -> Response:
+        """Staff does; then versions of it are published."""
+        wishes = self.body()
+        submitters.require_manage(self.account, None)
+        _refuse_reserved(request, wishes)
+        try:
+            app = apps.create(**wishes, now=self.now)
+        except apps.AppExists as refusal:
+            raise Problem(409, "app_exists", str(refusal)) from refusal
+        except app_versions.UnknownApp as refusal:
+            raise Problem(422, "bad_app_name", str(refusal)) from refusal
+        except apps.BadApp as refusal:
+            raise _bad(refusal) from refusal
+        where = {"Location": f"/api/v1/apps/{app.name}"}
+        return Response(AppOut(_found().get(pk=app.pk)).data, status=201, headers=where)
+
+
+class OneApp(Endpoint):
+    """One app."""
+
+    @operation("Read an app", name="read_app", tag="apps", answer=AppOut, conditional=True)
+    def get(self, request: Request, name: str) -> Response:
+        """By its name."""
+        return Response(AppOut(get_object_or_404(_found(), name=name)).data)
+
+    @operation(
+        "Change an app",
+        name="change_app",
+        tag="apps",
+        answer=AppOut,
+        body=ChangedApp,
+        problems=(422,),
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """What is not named stays as it is.  For those who may manage the app."""
+        app = get_object_or_404(App, name=name)
+        submitters.require_manage(self.account, app)
+        wishes = self.body()
+        _refuse_reserved(request, wishes)
+        try:
+            apps.change(app, **wishes)
+        except apps.BadApp as refusal:
+            raise _bad(refusal) from refusal
+        return Response(AppOut(_found().get(pk=app.pk)).data)
+
+
+def _found() -> QuerySet[App]:
+    return App.objects.annotate(n_versions=Count("versions"))
+
+
+def _refuse_reserved(request: Request, wishes: dict[str, Any]) -> None:
+    if not may(request, Scope.ADMINISTER) and (names := app_rights.reserved(wishes)):
+        msg = f"This {names[0]} is set by who administers the project. Hint: leave it out, or ask."
+        raise Problem(403, "not_allowed", msg)
+
+
+def _bad(refusal: apps.BadApp) -> Problem:
+    errors: list[dict[str, Any]] = []
+    for name, sentences in refusal.faults.items():
+        for said in sentences:
+            detail, _, hint = said.partition(" Hint: ")
+            where = "" if name == "__all__" else f"/{name}"
+            errors.append({"pointer": where, "detail": detail} | ({"hint": hint} if hint else {}))
+    return Problem(422, "bad_app", str(refusal), errors=errors)
+
+
+urlpatterns = [
+    path("apps", Apps.as_view()),
+    path("apps/<name:name>", OneApp.as_view()),
+]

@@ -1,0 +1,132 @@
+"""Apps over the API: who may create and change them, and what makes no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.models import App
+from scheduler.operations import submitters
+from tests.conftest import NOON
+from tests.faces.apis import ALL_SCOPES, a_program
+from tests.rows import an_account, an_app, an_app_version
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def chief():
+    return an_account("chief", is_staff=True)
+
+
+@pytest.fixture
+def staff(chief):
+    return a_program(chief, *ALL_SCOPES)
+
+
+@pytest.fixture
+def manager():
+    ada = an_account("ada")
+    submitters.allow(ada, apps=[an_app("primes")], may_manage=True, now=NOON)
+    return a_program(ada)
+
+
+def test_an_app_is_created_read_listed_and_changed(staff):
+    made = staff.send(
+        "post",
+        "/apps",
+        {
+            "name": "primes",
+            "kind": "script",
+            "success_rule": "both",
+            "workunit_defaults": {"min_quorum": 2},
+            "grace_seconds": 90,
+            "validator": "numeric",
+            "validator_options": {"relative": 1e-6},
+        },
+    )
+    assert made.status_code == 201, made.json()
+    assert made["Location"] == "/api/v1/apps/primes"
+    assert App.objects.get().grace.total_seconds() == 90
+    changed = staff.send("patch", "/apps/primes", {"beta": True, "credit_window_seconds": None})
+    assert changed.status_code == 200
+    read = staff.send("get", "/apps/primes").json()
+    assert (read["beta"], read["versions"], read["grace_seconds"]) == (True, 0, 90)
+    assert [one["name"] for one in staff.send("get", "/apps?kind=script").json()["results"]] == [
+        "primes"
+    ]
+    assert staff.send("get", "/apps?kind=native").json()["results"] == []
+
+
+def test_apps_are_listed_at_a_constant_cost(staff, django_assert_max_num_queries):
+    for _ in range(5):
+        an_app_version(an_app())
+    with django_assert_max_num_queries(3):
+        assert [one["versions"] for one in staff.send("get", "/apps").json()["results"]] == [1] * 5
+
+
+def test_a_name_is_an_app_once(staff):
+    an_app("primes")
+    assert staff.send("post", "/apps", {"name": "primes"}).status_code == 409
+
+
+def test_staff_creates_apps_and_managers_change_theirs(manager):
+    assert manager.send("post", "/apps", {"name": "new"}).status_code == 403
+    assert manager.send("patch", "/apps/primes", {"beta": True}).status_code == 200
+    an_app("other")
+    assert manager.send("patch", "/apps/other", {"beta": True}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"validator": "script:compare.py"},
+        {"validator": "python:os.system"},
+        {"assimilator": "webhook"},
+        {"weight": 100},
+        {"credit_per_workunit": 1e6},
+        {"credit_rule": "fixed"},
+    ],
+)
+def test_a_manager_runs_no_code_on_the_server_and_pays_nobody(manager, wish):
+    answer = manager.send("patch", "/apps/primes", wish)
+    assert answer.status_code == 403
+    assert "administers" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "pointer"),
+    [
+        ({"validator": "bytewise"}, "/validator"),
+        ({"validator": "numeric", "validator_options": {"relativ": 1}}, "/validator"),
+        ({"workunit_defaults": {"min_quorums": 2}}, "/workunit_defaults"),
+        ({"input_template": "<input_template>"}, "/input_template"),
+    ],
+)
+def test_what_daemons_would_find_out_at_night_is_refused_now(staff, wish, pointer):
+    an_app("primes")
+    answer = staff.send("patch", "/apps/primes", wish)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"grace_seconds": -1},
+        {"grace_seconds": 1e12},
+        {"grace_seconds": "90"},
+        {"target_nresults": 0},
+        {"name": "other"},
+        {"kind": "java"},
+        {"workunit_defaults": []},
+        {"total_credit": 1},
+    ],
+)
+def test_what_has_not_the_shape_is_refused(staff, wish):
+    an_app("primes")
+    assert staff.send("patch", "/apps/primes", wish).status_code == 400
+
+
+def test_the_kind_of_an_app_with_versions_stays(staff):
+    an_app_version(an_app("primes"))
+    assert staff.send("patch", "/apps/primes", {"kind": "script"}).status_code == 422

@@ -1,0 +1,24 @@
+"""Who manages an app runs no code on the server, and pays nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.policy.app_rights import reserved
+
+
+@pytest.mark.parametrize(
+    ("facts", "names"),
+    [
+        ({}, []),
+        ({"beta": True, "grace": 1}, []),
+        ({"validator": "numeric", "validator_options": {}}, []),
+        ({"validator": "script:mine"}, ["validator"]),
+        ({"validator": "python:a.B"}, ["validator"]),
+        ({"assimilator": "copy_files"}, []),
+        ({"assimilator": "webhook", "assimilator_options": {}}, ["assimilator", "assimilator_options"]),
+        ({"weight": 1, "credit_rule": "none", "credit_per_workunit": 1}, ["weight", "credit_rule", "credit_per_workunit"]),
+    ],
+)  # fmt: skip
+def test_some_facts_are_the_projects_own(facts, names):
+    assert reserved(facts) == names
