@@ -1,4 +1,4 @@
-"""Which facts of an app a scientist may set, and which are the project's alone [pure]."""
+"""Which facts of an app a scientist may set, and which the project alone [pure]."""
 
 from __future__ import annotations
 

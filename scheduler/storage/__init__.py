@@ -79,8 +79,8 @@ from scheduler.storage.uploads import (
 )
 
 __all__ = [
-    "BUNDLES",
     "ARCHIVE_NAME",
+    "BUNDLES",
     "DIGEST_ATTRIBUTE",
     "MAX_PACKAGE_BYTES",
     "BadFileName",
@@ -113,14 +113,12 @@ __all__ = [
     "download_url_path",
     "fan_out",
     "finished_uploads",
+    "first_line_ends_with",
     "gathered",
     "has_room_for",
     "keep_result",
-    "member_name",
-    "first_line_ends_with",
-    "has_room_for",
-    "keep_result",
     "launcher",
+    "member_name",
     "notice",
     "old_downloads",
     "old_uploads",
