@@ -31,6 +31,7 @@ PROJECT = ProjectConfig(
     busy_delay=timedelta(seconds=env.integer("BUSY_DELAY", 300, at_least=1, at_most=86_400)),
     next_contact=timedelta(seconds=env.integer("NEXT_CONTACT", 0, at_most=2_592_000)),
     purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),
+    file_hold=timedelta(seconds=env.integer("FILE_HOLD_SECONDS", 86_400, at_least=60)),
     account_creation=env.boolean("ACCOUNT_CREATION", default=True),
     min_client_version=env.integer("MIN_CLIENT_VERSION", 0),
     banned_os=env.pattern("BANNED_OS"),

@@ -67,6 +67,9 @@ class ProjectConfig:
     banned_cpu: str = ""
     """Computers get no work if this is found in the maker and model of their processor."""
 
+    file_hold: timedelta = timedelta(days=1)
+    """How long a file that was uploaded for work is kept until a workunit refers to it."""
+
     account_creation: bool = True
     """Whether volunteers may create accounts from their client."""
 

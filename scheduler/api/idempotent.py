@@ -33,8 +33,8 @@ def obeys_key(handler: Handler) -> Handler:
     def obeying(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         key = request.headers.get(HEADER)
         if key is None:
-            answer: Response = handler(view, request, *args, **kwargs)
-            return answer
+            made: Response = handler(view, request, *args, **kwargs)
+            return made
         # Read before the claim: what is no request needs no key.
         request_hash = digest_of(request)
 
@@ -52,12 +52,13 @@ def obeys_key(handler: Handler) -> Handler:
             request_hash=request_hash,
             now=timezone.now(),
         )
-        return _answer(told)
+        return answer(told)
 
     return obeying  # type: ignore[return-value]
 
 
-def _answer(told: idempotency.Told) -> Response:
+def answer(told: idempotency.Told) -> Response:
+    """Answer what a request with a key was told; `answer` of it is ``{body, location?}``."""
     headers = {REPLAYED: "true"} if told.replayed else {}
     if location := told.answer.get("location"):
         headers["Location"] = location

@@ -92,7 +92,7 @@ class Me(Endpoint):
                     "max_unfinished_workunits": rights.max_unfinished_workunits,
                     "unfinished_workunits": submitters.unfinished_workunits(account),
                     "max_kept_bytes": rights.max_kept_bytes,
-                    "kept_bytes": submitters.held_bytes(account),
+                    "kept_bytes": submitters.kept_bytes(account),
                 },
             }
         )

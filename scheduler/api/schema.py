@@ -24,6 +24,7 @@ _SAID = {
     "403": "The token, or its owner, may not do this.",
     "404": "There is no such thing, or it is not yours.",
     "410": "It is gone.",
+    "408": "The body took too long to arrive.",
     "409": "It stands against what is there, or is being done by another request.",
     "412": "It is not any more what `If-Match` says.",
     "413": "The body is too long.",

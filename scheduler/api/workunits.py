@@ -14,6 +14,7 @@ from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, Id, Meta, Name, Word, read_meta
 from scheduler.api.operation import operation
 from scheduler.api.shown import TimelineShown, WorkunitBrief, WorkunitShown
+from scheduler.api.submissions import Submissions
 from scheduler.api.viewer import viewer_of
 from scheduler.facts.statuses import Status
 from scheduler.models import Workunit
@@ -41,7 +42,7 @@ class WorkunitFilters(Filters):
     meta = IndexedMeta()
 
 
-class Workunits(Endpoint):
+class Workunits(Submissions):
     """The workunits of whoever asks; of all, for who administers."""
 
     queryset = Workunit.objects.none()

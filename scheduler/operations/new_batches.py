@@ -25,7 +25,7 @@ from scheduler.sql import fetch_one
 State = Batch.State
 _OPEN = [State.INIT.value, State.IN_PROGRESS.value, State.COMPLETE.value]
 #: What a batch that is there already must not be told otherwise.
-_SETTINGS = ("after", "after_any", "priority", "accelerate_tail", "keep_outputs", "meta")
+_SETTINGS = ("after", "after_any", "priority", "accelerate_tail", "meta")
 
 
 class BatchRefused(SubmissionRefused):

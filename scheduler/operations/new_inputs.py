@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -12,6 +12,8 @@ from scheduler.operations import files
 
 #: Contents and paths, each hashed once.
 AllStaged = dict[bytes | str, storage.Staged]
+#: By the index of each workunit that has inputs: its files with the ids of their rows.
+Kept = dict[int, list[tuple[int, NewFile]]]
 
 
 @contextmanager
@@ -31,9 +33,7 @@ def staged(workunits: Sequence[NewWorkunit]) -> Iterator[AllStaged]:
             storage.discard(left_over)
 
 
-def keep(
-    workunits: Sequence[NewWorkunit], contents: AllStaged, *, now: datetime
-) -> dict[int, list[tuple[int, NewFile]]]:
+def keep(workunits: Sequence[NewWorkunit], contents: AllStaged, *, now: datetime) -> Kept:
     """By the index of each workunit that has inputs: its files with the ids of their rows.
 
     In the caller's transaction; raises what `files.keep` raises.
@@ -64,7 +64,7 @@ def keep(
     }
 
 
-def file_ids(inputs: Mapping[int, Sequence[tuple[int, NewFile]]]) -> set[int]:
+def file_ids(inputs: Kept) -> set[int]:
     """The rows that these inputs refer to, each once."""
     return {file_id for some in inputs.values() for file_id, _ in some}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Q, Sum
+from django.db.models import Q
 
 from scheduler.lifecycle import AssimilateState
-from scheduler.models import Account, File, Submitter, SubmitterApp, Workunit
+from scheduler.models import Account, Submitter, SubmitterApp, Workunit
+from scheduler.sql import fetch_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def unfinished_workunits(account: Account) -> int:
     )
 
 
-def held_bytes(account: Account) -> int:
-    """Add up the sizes of the files that an account holds."""
-    held = File.objects.filter(holds__account=account, doomed_at__isnull=True)
-    return int(held.aggregate(sum=Sum("nbytes"))["sum"] or 0)
+def kept_bytes(account: Account) -> int:
+    """Add up what an account holds, and the inputs of its batches' workunits, each file once."""
+    row = fetch_one("read_kept_bytes", {"account_id": account.pk}) or {}
+    return int(row["nbytes"])

@@ -60,6 +60,7 @@ from scheduler.storage.packages import (
     workshop,
 )
 from scheduler.storage.results import change_result, keep_result, sync_results, write_result
+from scheduler.storage.spool import Spool
 from scheduler.storage.templates import read_template, template_names
 from scheduler.storage.uploads import (
     DigestMismatch,
@@ -91,6 +92,7 @@ __all__ = [
     "OldFile",
     "Shortened",
     "Source",
+    "Spool",
     "Staged",
     "UnreadablePackage",
     "Upload",

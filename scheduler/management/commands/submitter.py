@@ -113,7 +113,7 @@ def _show(account: Account) -> Answer:
     said.append(
         f"Has {plural(unfinished, 'unfinished workunit')}"
         f"{_limit(rights.max_unfinished_workunits)}, and holds files of "
-        f"{plural(submitters.held_bytes(account), 'byte')}{_limit(rights.max_kept_bytes)}."
+        f"{plural(submitters.kept_bytes(account), 'byte')}{_limit(rights.max_kept_bytes)}."
     )
     return Answer(
         " ".join(said),
@@ -125,7 +125,7 @@ def _show(account: Account) -> Answer:
             "max_unfinished_workunits": rights.max_unfinished_workunits,
             "unfinished_workunits": unfinished,
             "max_kept_bytes": rights.max_kept_bytes,
-            "kept_bytes": submitters.held_bytes(account),
+            "kept_bytes": submitters.kept_bytes(account),
         },
     )
 

@@ -1,0 +1,74 @@
+"""Hold files that no workunit refers to yet, and let them go again [operations].
+
+Theory of operation.  A hold is a person's row beside a file, until a moment.  Whoever dooms files
+leaves those alone that are held (`files.doom_unused`); the housekeeper drops holds that are past.
+A submission holds what it keeps in its first pass, and gives these holds up when it commits, for
+then the workunits refer to the files, or when it is refused.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduler.models import Account
+from scheduler.operations.files import FileInMotion, doom_unused
+from scheduler.sql import fetch
+
+#: So many files are asked for by one statement.
+_AT_ONCE = 10_000
+
+
+class Holds:
+    """The holds of one submission on the files that it kept, whatever their number."""
+
+    def __init__(self, account: Account | None, *, now: datetime) -> None:
+        """Hold for this person, for `file_hold` of the project from now on."""
+        self._account, self.until = account, now + settings.PROJECT.file_hold
+        self._made, self._files = array("q"), array("q")
+
+    def add(self, file_ids: Iterable[int]) -> None:
+        """Hold files that the caller's transaction has locked."""
+        ids = sorted(set(file_ids))
+        self._files.extend(ids)
+        if self._account is not None and ids:
+            self._made.extend(hold(ids, self._account, until=self.until))
+
+    def lock(self) -> None:
+        """Lock all files until the caller's transaction ends; raises `FileInMotion`."""
+        ids = sorted(set(self._files))
+        for some in _slices(ids):
+            if len(fetch("lock_kept_files", {"ids": some})) < len(some):
+                msg = "An input file was deleted meanwhile. Hint: submit again."
+                raise FileInMotion(msg)
+
+    def give_up(self) -> list[int]:
+        """Give up the holds that were made, unless renewed by others; returns the files."""
+        return [file for some in _slices(self._made) for file in self._give_up(some)]
+
+    def abandon(self, *, now: datetime) -> None:
+        """Give up the holds, and what nobody else refers to: nothing came of the submission."""
+        for some in _slices(self._made):
+            with transaction.atomic():
+                if ids := self._give_up(some):
+                    doom_unused(ids, now=now)
+
+    def _give_up(self, ids: list[int]) -> list[int]:
+        if self._account is None:
+            return []
+        params = {"ids": ids, "until": self.until, "account_id": self._account.pk}
+        return [row["file_id"] for row in fetch("give_up_holds", params)]
+
+
+def hold(file_ids: Sequence[int], account: Account, *, until: datetime) -> list[int]:
+    """Hold locked files for somebody, or hold them longer; returns those not held before."""
+    params = {"ids": list(file_ids), "account_id": account.pk, "until": until}
+    return [row["file_id"] for row in fetch("hold_files", params) if row["made"]]
+
+
+def _slices(ids: Sequence[int]) -> Iterable[list[int]]:
+    return (list(ids[first : first + _AT_ONCE]) for first in range(0, len(ids), _AT_ONCE))

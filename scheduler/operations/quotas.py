@@ -1,0 +1,61 @@
+"""What a submitter may have at once, under the lock of his row [operations].
+
+Staff has no quota.  Two submissions at once cannot both take the last of one: each locks the row of
+``submitter`` before it looks, and keeps it until what it adds is committed.
+"""
+
+from __future__ import annotations
+
+from scheduler.models import Account, Submitter
+from scheduler.queries.submitters import kept_bytes, unfinished_workunits
+
+
+class QuotaExceeded(Exception):
+    """More than the submitter may have at once. Hint: the message says how to have less."""
+
+
+def lock(account: Account | None) -> None:
+    """Keep others of the same person from adding to what he has, until the transaction ends."""
+    if _is_limited(account):
+        list(Submitter.objects.select_for_update(no_key=True).filter(account=account))
+
+
+def require_workunits(account: Account | None, more: int) -> None:
+    """Refuse (`QuotaExceeded`) so many more workunits, if that is too much; under `lock`."""
+    limits = _limits(account)
+    if account is None or limits is None or limits.max_unfinished_workunits is None:
+        return
+    most, now = limits.max_unfinished_workunits, unfinished_workunits(account)
+    if now + more > most:
+        msg = (
+            f"{account} has {now} unfinished workunits and may have {most}; {more} are too many. "
+            "Hint: submit fewer, wait, or ask the project's staff for more."
+        )
+        raise QuotaExceeded(msg)
+
+
+def require_bytes(account: Account | None, more: int = 0) -> None:
+    """Refuse (`QuotaExceeded`) what is kept, with so many bytes more, if that is too much."""
+    limits = _limits(account)
+    if account is None or limits is None or limits.max_kept_bytes is None:
+        return
+    most, now = limits.max_kept_bytes, kept_bytes(account)
+    if now + more > most:
+        msg = (
+            f"{account} would have {now + more} bytes of files kept, and may have {most}. "
+            "Hint: give up files, retire batches, or ask the project's staff for more."
+        )
+        raise QuotaExceeded(msg)
+
+
+def _is_limited(account: Account | None) -> bool:
+    limits = _limits(account)
+    return limits is not None and not (
+        limits.max_unfinished_workunits is None and limits.max_kept_bytes is None
+    )
+
+
+def _limits(account: Account | None) -> Submitter | None:
+    if account is None or account.is_staff:
+        return None
+    return Submitter.objects.filter(account=account).first()

@@ -1,0 +1,11 @@
+-- One person's holds on locked files: new ones, and old ones that last longer now.
+INSERT INTO file_hold (file_id, account_id, until)
+SELECT
+    file_id,
+    %(account_id)s::bigint,
+    %(until)s::timestamptz
+FROM unnest(%(ids)s::bigint[]) AS held (file_id)
+ORDER BY file_id
+ON CONFLICT (file_id, account_id) DO UPDATE
+    SET until = greatest(file_hold.until, excluded.until)
+RETURNING file_id, xmax = 0 AS made

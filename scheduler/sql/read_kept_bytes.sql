@@ -1,0 +1,15 @@
+-- How many bytes are kept for a person: what he holds, and the inputs of his batches' workunits.
+SELECT coalesce(sum(file.nbytes), 0)::bigint AS nbytes
+FROM file
+WHERE
+    file.id IN (
+        SELECT file_hold.file_id
+        FROM file_hold
+        WHERE file_hold.account_id = %(account_id)s::bigint
+        UNION
+        SELECT input.file_id
+        FROM batch
+        INNER JOIN workunit ON workunit.batch_id = batch.id
+        INNER JOIN workunit_file AS input ON input.workunit_id = workunit.id
+        WHERE batch.submitter_id = %(account_id)s::bigint
+    )
