@@ -21,12 +21,11 @@ from scientist.inputs import (
     fields_of,
     files_of,
     outputs_of,
+    seconds,
 )
 from scientist.submission import Order, tag
 from scientist.transport import Transport, new_key, project_url
 from scientist.uploads import Tell, nobody
-
-_BATCH_FIELDS = ("after", "after_any", "expire_at", "expires_in_seconds", "accelerate_tail")
 
 
 def found_login(url: str | None, token: str | None) -> tuple[str, str | None]:
@@ -207,6 +206,7 @@ class Project:
         after: Batch | int | str | None = None,
         after_any: bool | None = None,
         expire_at: datetime | None = None,
+        expires: timedelta | float | str | None = None,
         accelerate_tail: bool | None = None,
         into: Path | str | None = None,
         key: str | None = None,
@@ -219,7 +219,8 @@ class Project:
         `quorum` results must agree, each within `deadline`.  `command_line`, `outputs`,
         `input_files` (shared by all, sent once) and `numbers` (the API's fields) hold for every
         workunit that says nothing else; `meta` is the batch's.  `after` names a batch that must
-        have its answers first.  The same `key` with the same workunits makes them once.
+        have its answers first; at `expire_at`, or when `expires` has gone by, what is left of it
+        is given up.  The same `key` with the same workunits makes them once.
         """
         usual = _batch_name(app) if key is None else f"{app}-{tag(key)}"
         key = key or new_key()
@@ -232,10 +233,10 @@ class Project:
         about: dict[str, Any] = {"meta": dict(meta) if meta else None, "priority": priority}
         about |= {"after": self._id_of(after), "after_any": after_any, "expire_at": expire_at}
         about |= {"accelerate_tail": accelerate_tail}
+        about |= {"expires_in_seconds": None if expires is None else seconds(expires)}
         about = fields_of(about)
         made = name or usual
-        # To a batch that may be there already, one adds by its name; a new one brings its fields.
-        batch = made if name and not about else {"name": made, **about}
+        batch = {"name": made, **about}
         prefix = f"{made}-{tag(key)}" if name else made
         order = Order(app, batch, prefix, defaults, key, total)
         folder = Path(into) if into is not None else None

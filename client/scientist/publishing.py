@@ -7,7 +7,8 @@ import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +37,7 @@ class Publication:
 
 def publication(source: Path | str | Sequence[Path | str], said: Mapping[str, Any]) -> Publication:
     """Put together what is to be published.  Raises UsageError."""
-    known = {one.name for one in fields(Publication)} - {"files"}
+    known = {one.name for one in fields_of(Publication)} - {"files"}
     if strange := sorted(set(said) - known):
         hint = f"there are {', '.join(sorted(known))}."
         raise UsageError(f"A publication has no {', '.join(strange)}.", hint)
@@ -59,16 +60,13 @@ def publish(
     if sum(sources) != 1:
         hint = "name files or a folder, or --source-url URL, or --image IMAGE."
         raise UsageError("A program comes from one place.", hint)
-    said: dict[str, Any] = {"version": one.version, "platforms": list(one.platforms)}
+    fields = [("version", one.version), *(("platforms", name) for name in one.platforms)]
     for name in ("plan_class", "main_program", "cmdline", "source_url", "image"):
-        said[name] = getattr(one, name)
-    form = {name: value for name, value in said.items() if value}
+        value = getattr(one, name)
+        fields += [(name, value)] if value else []
     with ExitStack() as stack:
-        parts = []
-        for path in one.files:
-            name, file = _opened(path, stack)
-            parts.append(("file", (name, file, "application/octet-stream")))
-        answer = transport.send_form(f"apps/{app}/versions", form, parts)
+        files = [_opened(path, stack) for path in one.files]
+        answer = transport.send_form(f"apps/{app}/versions", fields, files)
     rows = answer.get("results", answer) if isinstance(answer, dict) else answer
     rows = [rows] if isinstance(rows, dict) else rows
     return [models.read(models.AppVersionInfo, row) for row in rows or ()]

@@ -30,12 +30,12 @@ _MOST_NAME = 190
 class Order:
     """What a submission says besides its workunits.
 
-    `batch` is a name, an id, or a new batch's fields; `defaults` hold for every workunit;
+    `batch` is an id, or the fields of a batch that is made or added to; `defaults` hold for every workunit;
     `prefix` begins the names that are made; `key` makes the same order twice one.
     """
 
     app: str
-    batch: str | int | Mapping[str, Any]
+    batch: int | Mapping[str, Any]
     prefix: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     key: str = field(default_factory=new_key)
@@ -129,6 +129,7 @@ class Submission:
         self._names = Names(order.prefix, order.total)
         self._part: _Part | None = None
         self._batch = order.batch
+        self._shared: list[dict[str, Any]] = []
         self.made: list[models.Submitted] = []
         self.count = 0
 
@@ -139,7 +140,9 @@ class Submission:
         name = self._names.of(work)
         line: dict[str, Any] = {"name": name, **work.fields}
         if work.files:
-            line["input_files"] = [self._shipper.entry(file) for file in work.files]
+            # What a workunit says of its inputs replaces what the defaults say.
+            own = [self._shipper.entry(file) for file in work.files]
+            line["input_files"] = [*self._shared, *own]
         self._part.add(line)
         self.count += 1
         if self.count % _TOLD_EVERY == 0 or self.count == self._order.total:
@@ -178,7 +181,9 @@ class Submission:
     def _new_part(self) -> _Part:
         defaults = dict(self._order.defaults)
         if files := defaults.pop("input_files", ()):
-            defaults["input_files"] = [self._shipper.entry(file) for file in files]
+            # By their digests, however short they are: they may be said a hundred thousand times.
+            self._shared = [self._shipper.entry(file, inline_bytes=-1) for file in files]
+            defaults["input_files"] = self._shared
         header = {"app": self._order.app, "batch": self._batch, "defaults": defaults}
         return _Part(header)
 

@@ -6,9 +6,9 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -159,14 +159,19 @@ class Transport:
             repeatable=True,
         )
 
-    def send_form(self, path: str, fields: Params, files: list[Any]) -> Any:  # noqa: ANN401  any JSON
-        """Send a form with files, streamed from the disk, under an idempotency key."""
+    def send_form(
+        self, path: str, fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, IO[bytes]]]
+    ) -> Any:  # noqa: ANN401  any JSON
+        """Send a form of fields and files (name, content), under an idempotency key."""
         headers = {"Idempotency-Key": new_key()}
+        # A field is a part without a file's name, so that the form is multipart in any case.
+        parts: list[tuple[str, Any]] = [(name, (None, value.encode())) for name, value in fields]
+        parts += [("file", (name, file, "application/octet-stream")) for name, file in files]
 
         def attempt() -> httpx.Response:
-            for _, (_, file, *_rest) in files:
+            for _, file in files:
                 file.seek(0)
-            return self._client.post(path, data=dict(fields), files=files or None, headers=headers)
+            return self._client.post(path, files=parts, headers=headers)
 
         return self._json(attempt, path, repeatable=True)
 

@@ -64,25 +64,28 @@ class Shipper:
         self._digests: OrderedDict[tuple[str, int, int, int], str] = OrderedDict()
         self._hashed = self._uploaded = self._to_upload = 0
 
-    def entry(self, file: InputFile) -> dict[str, Any]:
-        """The entry of `input_files` in the API.  Raises UnreadableInput, and what sending does."""
+    def entry(self, file: InputFile, inline_bytes: int = INLINE_BYTES) -> dict[str, Any]:
+        """The entry of `input_files` in the API; up to `inline_bytes` the content is in it.
+
+        Raises UnreadableInput, and what sending does.
+        """
         said: dict[str, Any] = {"open_name": file.open_name, **file.known}
         if file.source is None:
             return said
         if isinstance(file.source, bytes):
-            if len(file.source) <= INLINE_BYTES:
+            if len(file.source) <= inline_bytes:
                 return said | inline(file.source)
             digest = hashlib.sha256(file.source).hexdigest()
             self._await(digest, _Waiting(file.source, len(file.source), file.open_name))
             return said | {"sha256": digest}
-        return said | self._of_path(file.source)
+        return said | self._of_path(file.source, inline_bytes)
 
-    def _of_path(self, path: Path) -> dict[str, Any]:
+    def _of_path(self, path: Path, inline_bytes: int) -> dict[str, Any]:
         status = checked(path)
-        if status.st_size <= INLINE_BYTES:
+        if status.st_size <= inline_bytes:
             content = _read(path)
             self._count(len(content))
-            if len(content) <= INLINE_BYTES:
+            if len(content) <= inline_bytes:
                 return inline(content)
         digest = self._digest(path, status)
         self._await(digest, _Waiting(path, status.st_size, path.name))

@@ -79,12 +79,19 @@ def show_status(context: Context) -> int:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401  any JSON
+    """A value on one line; an estimate is its number, a list has a line for each."""
+    if isinstance(value, dict) and value.keys() == {"value", "exact"}:
+        return ("" if value["exact"] else "about ") + _value(value["value"])
     if isinstance(value, dict):
-        return " · ".join(f"{name.replace('_', ' ')} {_value(one)}" for name, one in value.items())
+        return " · ".join(_named_value(name, one) for name, one in value.items() if one is not None)
     if isinstance(value, list):
         return "\n".join(_value(one) for one in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return count(value)
-    return "-" if value is None else str(value)
+    return count(value) if isinstance(value, int) else "-" if value is None else str(value)
+
+
+def _named_value(name: str, value: Any) -> str:  # noqa: ANN401  any JSON
+    if name.endswith("_seconds") and isinstance(value, int | float):
+        return f"{name.removesuffix('_seconds').replace('_', ' ')} {span(value)}"
+    return f"{name.replace('_', ' ')} {_value(value)}"

@@ -186,6 +186,7 @@ def _said(options: argparse.Namespace) -> dict[str, Any]:
         "after": options.after,
         "after_any": options.after_any or None,
         "expire_at": options.end_by,
+        "expires": options.expires,
         "accelerate_tail": options.accelerate_tail or None,
         "fpops": options.fpops,
         "memory": options.memory,
@@ -193,8 +194,6 @@ def _said(options: argparse.Namespace) -> dict[str, Any]:
     }
     if options.fpops is not None:
         said["rsc_fpops_bound"] = max(8.64e13, 10 * options.fpops)
-    if options.expires is not None:
-        said["expires_in_seconds"] = options.expires.total_seconds()
     return said | fields_of(dict(options.field))
 
 
