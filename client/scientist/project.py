@@ -100,7 +100,10 @@ class Project:
 
     def app(self, name: str) -> models.AppInfo:
         """An app.  Raises NotFoundError."""
-        return models.read(models.AppInfo, self.transport.get(f"apps/{_segment(name)}"))
+        try:
+            return models.read(models.AppInfo, self.transport.get(f"apps/{_segment(name)}"))
+        except NotFoundError as error:
+            raise _no_app(error, name) from None
 
     def create_app(self, name: str, **fields: Any) -> models.AppInfo:
         """Create an app; `fields` are the API's: kind, success_rule, workunit_defaults, ..."""
@@ -109,15 +112,21 @@ class Project:
 
     def versions(self, app: str) -> Iterator[models.AppVersionInfo]:
         """Walk through what is published of an app."""
-        found = self.transport.pages(f"apps/{_segment(app)}/versions")
-        return (models.read(models.AppVersionInfo, one) for one in found)
+        try:
+            for one in self.transport.pages(f"apps/{_segment(app)}/versions"):
+                yield models.read(models.AppVersionInfo, one)
+        except NotFoundError as error:
+            raise _no_app(error, app) from None
 
     def publish(
         self, app: str, source: Path | str | Sequence[Path | str] = (), **said: Any
     ) -> list[models.AppVersionInfo]:  # fmt: skip
         """Publish a program: a file, files, or a folder; `said` are fields of `Publication`."""
         one = publishing.publication(source, said)
-        return publishing.publish(self.transport, _segment(app), one)
+        try:
+            return publishing.publish(self.transport, _segment(app), one)
+        except NotFoundError as error:
+            raise _no_app(error, app) from None
 
     # Batches and what is in them
 
@@ -259,6 +268,12 @@ def _segment(name: str) -> str:
     if not name or "/" in name or name in {".", ".."}:
         raise UsageError(f"{name!r} is no name of an app.", "scientist app list shows them.")
     return name
+
+
+def _no_app(error: NotFoundError, name: str) -> NotFoundError:
+    hint = "scientist app list shows them; publish --create makes one."
+    said = {"code": error.code, "detail": f"There is no app {name!r}.", "hint": hint}
+    return NotFoundError(error.status, said)
 
 
 def _batch_name(app: str) -> str:

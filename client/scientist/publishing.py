@@ -57,7 +57,8 @@ def publish(
 ) -> list[models.AppVersionInfo]:  # fmt: skip
     """Send a program; gives its versions, one a platform.  A folder is packed first."""
     sources = [bool(one.files), one.source_url is not None, one.image is not None]
-    if sum(sources) != 1:
+    # None at all will do for an app of commands: the project says whether it does.
+    if sum(sources) > 1:
         hint = "name files or a folder, or --source-url URL, or --image IMAGE."
         raise UsageError("A program comes from one place.", hint)
     fields = [("version", one.version), *(("platforms", name) for name in one.platforms)]

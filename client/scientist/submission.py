@@ -30,8 +30,8 @@ _MOST_NAME = 190
 class Order:
     """What a submission says besides its workunits.
 
-    `batch` is an id, or the fields of a batch that is made or added to; `defaults` hold for every workunit;
-    `prefix` begins the names that are made; `key` makes the same order twice one.
+    `batch` is an id, or the fields of a batch that is made or added to; `defaults` hold for every
+    workunit; `prefix` begins the names that are made; `key` makes the same order twice one.
     """
 
     app: str

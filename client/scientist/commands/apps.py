@@ -17,9 +17,9 @@ from scientist.display import pairs
 from scientist.errors import NotFoundError, UsageError
 from scientist.models import AppInfo, AppVersionInfo
 from scientist.uploads import checked
-from scientist.words import duration, local, size, span
+from scientist.words import count, duration, local, size, span
 
-KINDS = ("boinc", "script", "command", "container")
+KINDS = ("native", "script", "command", "container")
 RULES = ("exit_code", "empty_stderr", "both", "validator")
 
 
@@ -44,7 +44,7 @@ def _describe_rules(command: argparse.ArgumentParser) -> None:
     rules.add_argument("--title", metavar="T", help="what volunteers read")
     rules.add_argument(
         "--kind", choices=KINDS, help="what a program of it is: BOINC's own executable, an archive "
-        "with run.sh, a command line or a container (default boinc)",
+        "with run.sh, a command line or a container (default native)",
     )  # fmt: skip
     rules.add_argument("--success-rule", choices=RULES, help="when a run has succeeded")
     rules.add_argument("--input-template", type=Path, metavar="FILE", help="BOINC's, in XML")
@@ -127,7 +127,7 @@ def _described(app: AppInfo) -> Any:  # noqa: ANN401  what rich draws
         one if isinstance(one, str) else one.get("open_name", "")
         for one in usual.pop("outputs", ())
     ]
-    seconds = usual.pop("delay_bound_seconds", None)
+    seconds = usual.pop("delay_bound_seconds", None) or usual.pop("delay_bound", None)
     rows: dict[str, RenderableType | None] = {
         "app": Text(app.name, style="bold"),
         "title": app.user_friendly_name if app.user_friendly_name != app.name else "",
@@ -152,7 +152,7 @@ def _rules(options: argparse.Namespace) -> dict[str, Any]:
     deadline: timedelta | None = options.deadline
     usual = {
         "min_quorum": options.quorum,
-        "delay_bound_seconds": None if deadline is None else deadline.total_seconds(),
+        "delay_bound": None if deadline is None else deadline.total_seconds(),
         "outputs": [output_of(one) for one in options.output or ()] or None,
         "rsc_fpops_est": options.fpops,
         "rsc_memory_bound": options.memory,
@@ -179,7 +179,7 @@ def _text(path: Path | None) -> str | None:
 def create_app(context: Context) -> int:
     """Carry out `app create`."""
     app = context.project.create_app(context.options.app, **_rules(context.options))
-    context.answer(app, f"created app {app.name} ({app.kind or 'boinc'})")
+    context.answer(app, f"created app {app.name} ({app.kind})")
     return OK
 
 
@@ -202,7 +202,9 @@ def publish_app(context: Context) -> int:
         source_url=options.source_url,
         image=options.image,
     )
-    platforms = ", ".join(one.platform for one in versions)
+    names = [one.platform for one in versions]
+    most = 3
+    platforms = ", ".join(names) if len(names) <= most else count(len(names), "platform")
     context.answer(
         {"app": options.app, "versions": versions},
         f"published {options.app} {options.version} for {platforms or 'no platform'}",
@@ -231,4 +233,4 @@ def _guessed(options: argparse.Namespace) -> str:
         return "script"
     if not named:
         raise UsageError("What shall be published?", "name a SOURCE, --source-url or --image.")
-    return "boinc"
+    return "native"
