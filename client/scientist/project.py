@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,8 +22,8 @@ from scientist.inputs import (
     outputs_of,
     seconds,
 )
-from scientist.submission import Order, tag
-from scientist.transport import Transport, new_key, project_url
+from scientist.submission import Order, batch_name, submission_key, tag
+from scientist.transport import Transport, project_url
 from scientist.uploads import Tell, nobody
 
 
@@ -231,8 +230,7 @@ class Project:
         have its answers first; at `expire_at`, or when `expires` has gone by, what is left of it
         is given up.  The same `key` with the same workunits makes them once.
         """
-        usual = _batch_name(app) if key is None else f"{app}-{tag(key)}"
-        key = key or new_key()
+        key = key or submission_key()
         fields = {"quorum": quorum, "deadline": deadline, "command_line": command_line}
         defaults = fields_of({**fields, **numbers})
         said = outputs_of(outputs) if outputs else self._usual_outputs(app)
@@ -244,10 +242,10 @@ class Project:
         about |= {"accelerate_tail": accelerate_tail}
         about |= {"expires_in_seconds": None if expires is None else seconds(expires)}
         about = fields_of(about)
-        made = name or usual
+        made = name or batch_name(app, key)
         batch = {"name": made, **about}
         prefix = f"{made}-{tag(key)}" if name else made
-        order = Order(app, batch, prefix, defaults, key, total)
+        order = Order(app, batch, prefix, key, defaults, total)
         folder = Path(into) if into is not None else None
         return DraftBatch(self.transport, order, open_name, folder, tell, self._futures.append)
 
@@ -274,8 +272,3 @@ def _no_app(error: NotFoundError, name: str) -> NotFoundError:
     hint = "scientist app list shows them; publish --create makes one."
     said = {"code": error.code, "detail": f"There is no app {name!r}.", "hint": hint}
     return NotFoundError(error.status, said)
-
-
-def _batch_name(app: str) -> str:
-    now = datetime.now(UTC)  # noqa: TID251  a name is made, nothing judged
-    return f"{app}-{now:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"

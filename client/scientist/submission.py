@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
+import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import IO, Any
 
 from scientist import models
 from scientist.errors import UsageError
 from scientist.inputs import Work
 from scientist.template import numbered
-from scientist.transport import Transport, new_key
+from scientist.transport import Transport
 from scientist.uploads import Shipper, Tell, nobody
 from scientist.words import label
 
@@ -37,8 +40,8 @@ class Order:
     app: str
     batch: int | Mapping[str, Any]
     prefix: str
+    key: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    key: str = field(default_factory=new_key)
     total: int | None = None
 
 
@@ -68,6 +71,22 @@ class Names:
 def tag(key: str) -> str:
     """Six digits that tell this submission's names from others': the same for the same key."""
     return hashlib.sha256(key.encode()).hexdigest()[:6]
+
+
+def submission_key() -> str:
+    """A key that nobody else makes; the moment in it names the batch, if nothing else does."""
+    now = datetime.now(UTC)  # noqa: TID251  a name is made, nothing judged
+    return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}-{secrets.token_hex(8)}"
+
+
+def batch_name(app: str, key: str) -> str:
+    """The name of a batch that was given none: the same for the same key.
+
+    >>> batch_name("fold", "20270131T120000-3fa2-0011223344556677")
+    'fold-20270131T120000-3fa2'
+    """
+    found = re.fullmatch(r"(\d{8}T\d{6}-[0-9a-f]{4})-[0-9a-f]{16}", key)
+    return f"{app}-{found[1] if found else tag(key)}"
 
 
 class _Part:

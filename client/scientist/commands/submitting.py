@@ -18,8 +18,8 @@ from scientist.display import Transfers
 from scientist.errors import Unreachable, UsageError
 from scientist.inputs import fields_of
 from scientist.models import Submitted
+from scientist.submission import submission_key
 from scientist.template import parameter
-from scientist.transport import new_key
 from scientist.words import count, duration, moment, size
 
 _EPILOG = """\
@@ -150,7 +150,7 @@ def submit_work(context: Context) -> int:
     with ExitStack() as stack:
         works, total = works_of(options, stack)
         said = _said(options)
-        key = options.key or new_key()
+        key = options.key or submission_key()
         with Transfers(context.err, live=context.is_live) as bars:
             sending: list[str] = []
 
