@@ -116,6 +116,7 @@ class Schema(AutoSchema):
         says = described(self.view, self.method)
         asked = needed(self.view, self.method)
         if asked not in Access:
+            operation["x-scope"] = str(asked)
             operation["description"] = (
                 f"{operation.get('description', '')}\n\nNeeds scope `{asked}`.".strip()
             )

@@ -1,0 +1,113 @@
+"""The operations of the API, as the schema names them; nobody keeps a list by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from drf_spectacular.generators import SchemaGenerator
+
+from tests.faces.owned import BODIES, PLACES, QUERIES, Owned
+
+METHODS = ("get", "post", "put", "patch", "delete")
+PREFIX = "/api/v1"
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The schema, made anew from the code."""
+    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    return made
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one address."""
+
+    path: str
+    method: str
+    says: Any
+
+    @property
+    def name(self) -> str:
+        return self.says["operationId"]
+
+    @property
+    def place(self) -> str:
+        """The first part of its address."""
+        return self.path.removeprefix(f"{PREFIX}/").partition("/")[0]
+
+    @property
+    def scope(self) -> str | None:
+        return self.says.get("x-scope")
+
+    @property
+    def asks_for_a_token(self) -> bool:
+        return bool(self.says.get("security")) and {} not in self.says["security"]
+
+    def parameters(self, where: str) -> list[dict[str, Any]]:
+        return [one for one in self.says.get("parameters", ()) if one["in"] == where]
+
+    def url(self, owned: Owned) -> str:
+        """Its address with somebody's things in it."""
+        found = self.path
+        for one in self.parameters("path"):
+            key = (self.place, one["name"])
+            assert key in PLACES, (
+                f"{self.method.upper()} {self.path} names something by {one['name']!r}, and no "
+                f"test has one. Hint: add {key} to PLACES in tests/faces/owned.py, and the thing "
+                "itself to `everything`."
+            )
+            found = found.replace(f"{{{one['name']}}}", str(PLACES[key](owned)))
+        return found
+
+    def queries(self, owned: Owned) -> dict[str, Any]:
+        """The parameters behind the question mark that name somebody's things."""
+        found = {}
+        for one in self.parameters("query"):
+            if one["schema"].get("format") == "int64" or one["name"] in QUERIES:
+                assert one["name"] in QUERIES, (
+                    f"{self.method.upper()} {self.path} takes an id as {one['name']!r}, and no "
+                    "test has one. Hint: add it to QUERIES in tests/faces/owned.py."
+                )
+                found[one["name"]] = QUERIES[one["name"]](owned)
+        return found
+
+    def body(self, owned: Owned) -> tuple[Any, str] | None:
+        """A good body and its type; None if it reads none."""
+        content = self.says.get("requestBody", {}).get("content")
+        if not content:
+            return None
+        kind = next(iter(content))
+        if self.name in BODIES:
+            return BODIES[self.name](owned), kind
+        wants = content[kind].get("schema", {})
+        reference = wants.get("$ref", "").rpartition("/")[2]
+        wants = schema()["components"]["schemas"].get(reference, wants)
+        assert not wants.get("required"), (
+            f"{self.name} needs a body with {', '.join(wants['required'])}, and no test has one. "
+            "Hint: add it to BODIES in tests/faces/owned.py, with ids of its owner's things."
+        )
+        return {}, kind
+
+    def call(self, program: Any, owned: Owned, *, query: str = "") -> Any:
+        """Call it about somebody's things."""
+        sent = self.body(owned)
+        send = getattr(program, self.method)
+        url = self.url(owned) + query
+        if sent is None:
+            return send(url)
+        body, kind = sent
+        if kind == "multipart/form-data":
+            return send(url, body)
+        return send(url, body, content_type=kind)
+
+
+def operations() -> Iterator[Operation]:
+    """All of them."""
+    for path, item in schema()["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield Operation(path, method, item[method])

@@ -1,0 +1,145 @@
+"""One of everything that can belong to somebody, for the tests that walk the schema.
+
+An address names things by parameters; `PLACES` says which of them is meant below which first part
+of an address, and `BODIES` what an operation is sent where an empty body would not do.  Everything
+that is somebody's has his mark in it, so that it can be looked for in whatever is answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+
+from scheduler import models
+from scheduler.models import Account, App, Batch, FileHold, Queue
+from scheduler.operations import submitters
+from tests.faces.apis import a_program, a_token
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, an_input
+
+#: What is everybody's to read; to write, staff's and the apps' managers'.
+SHARED = frozenset({"apps", "app-versions", "platforms", "queues", "statistics", "status"})
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Somebody, and one of everything of his."""
+
+    mark: str
+    account: Account
+    app: App
+    version: Any
+    queue: Queue
+    batch: Batch
+    workunit: Any
+    result: Any
+    file: Any
+    hold: FileHold
+    host: Any
+    token: Any
+
+    def program(self, *scopes: str) -> Any:
+        """A program that speaks for him."""
+        return a_program(self.account, *scopes)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """All his rows as they are now; a row that is gone is None."""
+        own = {
+            name: value
+            for name, value in vars(self).items()
+            if isinstance(value, tuple(getattr(models, one) for one in models.__all__))
+        }
+        return {
+            name: type(row).objects.filter(pk=row.pk).values().first() for name, row in own.items()
+        }
+
+
+def everything(mark: str, **fields: Any) -> Owned:
+    """Make one of everything for a submitter of this name."""
+    now = timezone.now()
+    account = an_account(mark, **fields)
+    app = an_app(f"{mark}-app", user_friendly_name=mark)
+    submitters.allow(account, apps=None, now=now)
+    batch = Batch.objects.create(
+        name=f"{mark}-batch",
+        submitter=account,
+        app=app,
+        state=Batch.State.IN_PROGRESS,
+        created_at=now,
+        keep_outputs=True,
+        workunits_submitted=1,
+        meta={"mark": mark},
+    )
+    workunit = a_workunit(
+        app, name=f"{mark}-workunit", batch=batch, outputs_kept=True, meta={"mark": mark}
+    )
+    host = a_host(account, domain_name=f"{mark}-host")
+    result = a_result(workunit, "success", host=host, output=mark.encode(), uploaded=True)
+    file = an_input(workunit, mark.encode())
+    a_token(account)
+    return Owned(
+        mark=mark,
+        account=account,
+        app=app,
+        version=an_app_version(app, plan_class=mark),
+        queue=Queue.objects.create(name=f"{mark}-queue", created_at=now),
+        batch=batch,
+        workunit=workunit,
+        result=result,
+        file=file,
+        hold=FileHold.objects.create(file=file, account=account, until=now + timedelta(days=1)),
+        host=host,
+        token=account.api_tokens.get(),
+    )
+
+
+#: By the first part of an address and the parameter's name: what it names.
+PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
+    ("app-versions", "version_id"): lambda one: one.version.pk,
+    ("apps", "name"): lambda one: one.app.name,
+    ("batches", "batch_id"): lambda one: one.batch.pk,
+    ("files", "sha256"): lambda one: one.file.sha256,
+    ("hosts", "host_id"): lambda one: one.host.pk,
+    ("queues", "name"): lambda one: one.queue.name,
+    ("results", "position"): lambda one: 0,
+    ("results", "result_id"): lambda one: one.result.pk,
+    ("tokens", "token_id"): lambda one: one.token.pk,
+    ("workunits", "workunit_id"): lambda one: one.workunit.pk,
+}
+
+#: By the name of a parameter behind the question mark that names something of somebody's.
+QUERIES: Mapping[str, Callable[[Owned], Any]] = {
+    "account": lambda one: one.account.pk,
+    "batch": lambda one: one.batch.pk,
+    "workunit": lambda one: one.workunit.pk,
+}
+
+#: By the operation's name: a good body that names things of its owner's.
+BODIES: Mapping[str, Callable[[Owned], Any]] = {
+    "create_app": lambda one: {"name": "new"},
+    "create_queue": lambda one: {"name": "new"},
+    "create_token": lambda one: {"name": "new", "scopes": ["read"]},
+    "create_batch": lambda one: {"name": "new", "app": one.app.name, "after": one.batch.pk},
+    "cancel_workunits": lambda one: {"ids": [one.workunit.pk]},
+    "submit_workunits": lambda one: {
+        "app": one.app.name,
+        "batch": one.batch.pk,
+        "workunits": [{"outputs": ["out"]}],
+    },
+    "publish_app_version": lambda one: {
+        "version": "1.00",
+        "file": SimpleUploadedFile("run.sh", b"#!/bin/sh\n"),
+    },
+    "query_files": lambda one: {"sha256": [one.file.sha256]},
+    "put_file": lambda one: one.mark.encode(),
+}
+
+
+def other_digest(owned: Owned) -> str:
+    """The digest of a content that nobody has sent."""
+    return hashlib.sha256(b"not " + owned.mark.encode()).hexdigest()

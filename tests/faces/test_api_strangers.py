@@ -1,0 +1,163 @@
+"""Nobody reads or changes what is another's, by any operation that the schema names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.core.cache import cache
+from django.db import transaction
+from django.http import StreamingHttpResponse
+
+from scheduler.models import Account
+from scheduler.queries import status
+from tests.faces.api_schema import Operation, operations
+from tests.faces.apis import ALL_SCOPES, Program
+from tests.faces.owned import SHARED, Owned, everything
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    status.forget()
+    cache.clear()
+
+
+@pytest.fixture
+def ada() -> Owned:
+    return everything("adasown")
+
+
+@pytest.fixture
+def bob() -> Owned:
+    return everything("bobsown")
+
+
+def said(answer) -> str:
+    content = (
+        b"".join(answer.streaming_content)
+        if isinstance(answer, StreamingHttpResponse)
+        else answer.content
+    )
+    return content.decode("utf-8", "replace")
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """As if nothing had happened."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def faults_of(judge) -> list[str]:
+    """Judge every operation, each in a world of its own; say what is wrong with which."""
+    found = []
+    for operation in operations():
+        with undone():
+            try:
+                judge(operation)
+            except AssertionError as fault:
+                found.append(f"{operation.name} ({operation.method} {operation.path}): {fault}")
+    return found
+
+
+def test_what_is_anothers_is_not_there(ada, bob):
+    program = bob.program()
+
+    def judge(operation: Operation) -> None:
+        before = ada.rows()
+        answer = operation.call(program, ada)
+        text = said(answer)
+        assert answer.status_code < 500, text
+        assert ada.rows() == before, "a stranger has changed something"
+        if operation.place in SHARED:
+            if operation.method != "get":
+                assert answer.status_code == 403, text
+            return
+        assert ada.mark not in text, f"a stranger was told {text}"
+        if operation.parameters("path") and operation.name != "put_file":
+            assert answer.status_code == 404, f"{answer.status_code} {text}"
+            assert '"not_found"' in text, text
+
+    assert faults_of(judge) == []
+
+
+def test_no_filter_leads_to_what_is_anothers(ada, bob):
+    program = bob.program()
+
+    def judge(operation: Operation) -> None:
+        # About one's own thing, with a parameter that names another's.
+        about = ada if operation.place in SHARED else bob
+        for name, value in operation.queries(ada).items():
+            answer = operation.call(program, about, query=f"?{name}={value}")
+            text = said(answer)
+            assert ada.mark not in text, f"?{name}= told a stranger {text}"
+            if text.startswith('{"next"'):
+                assert answer.json()["results"] == [], f"?{name}="
+
+    assert faults_of(judge) == []
+
+
+def test_who_owns_it_is_let_in(ada):
+    """Else the tests above would pass for reasons of their own."""
+    program = ada.program()
+
+    def judge(operation: Operation) -> None:
+        answer = operation.call(program, ada)
+        shared_write = operation.place in SHARED and operation.method != "get"
+        if shared_write or operation.scope == "administer":
+            assert answer.status_code == 403, said(answer)
+        else:
+            refused = {400, 401, 403, 404, 405, 415}
+            assert answer.status_code not in refused, f"{answer.status_code} {said(answer)}"
+            said(answer)
+
+    assert faults_of(judge) == []
+
+
+def test_without_a_token_nobody_is_let_in(ada):
+    def judge(operation: Operation) -> None:
+        answer = operation.call(Program(), ada)
+        text = said(answer)
+        if operation.asks_for_a_token:
+            assert answer.status_code == 401, f"{answer.status_code} {text}"
+            assert answer["WWW-Authenticate"] == "Bearer"
+        elif operation.name != "create_token":
+            assert answer.status_code == 200, f"{answer.status_code} {text}"
+
+    assert faults_of(judge) == []
+
+
+def test_a_token_without_the_scope_is_of_no_use(ada):
+    Account.objects.filter(pk=ada.account.pk).update(is_staff=True)
+    ada.account.refresh_from_db()
+    others = {
+        scope: ada.program(*(one for one in ALL_SCOPES if one != scope)) for scope in ALL_SCOPES
+    }
+
+    def judge(operation: Operation) -> None:
+        if operation.scope is None:
+            return
+        before = ada.rows()
+        answer = operation.call(others[operation.scope], ada)
+        text = said(answer)
+        assert answer.status_code == 403, f"{answer.status_code} {text}"
+        assert '"permission_denied"' in text, text
+        assert ada.rows() == before
+
+    assert faults_of(judge) == []
+
+
+def test_who_administers_sees_what_is_anothers(ada):
+    program = everything("chiefsown", is_staff=True).program(*ALL_SCOPES)
+
+    def judge(operation: Operation) -> None:
+        if operation.method == "get" and operation.place not in {"tokens", "files", "usage"}:
+            answer = operation.call(program, ada)
+            text = said(answer)
+            assert answer.status_code == 200, f"{answer.status_code} {text}"
+
+    assert faults_of(judge) == []
