@@ -25,6 +25,7 @@ _SAID = {
     "404": "There is no such thing, or it is not yours.",
     "410": "It is gone.",
     "408": "The body took too long to arrive.",
+    "411": "The length of the body is not said.",
     "409": "It stands against what is there, or is being done by another request.",
     "412": "It is not any more what `If-Match` says.",
     "413": "The body is too long.",

@@ -45,6 +45,7 @@ from scheduler.operations.submission_checks import (
 )
 from scheduler.policy import submission
 from scheduler.policy.work_from_dicts import BadDescription, new_batch, new_workunit
+from scheduler.sql import release
 
 #: So many faults are told; all are counted.
 SHOWN = 100
@@ -219,11 +220,11 @@ class _PassOne:
     def read(self, lines: Iterable[Line]) -> None:
         """Read all; raises `BadLines` at the end if there was a fault."""
         remaining = iter(lines)
+        release()
         while chunk := list(self._chunk(remaining)):
             self._take(chunk)
-            # Nothing is open: the connection is another's while the client is slow.
-            if not connection.in_atomic_block:
-                connection.close_if_unusable_or_obsolete()
+            # The connection is another's while the client is slow.
+            release()
         if self._faulty:
             raise BadLines(self._faults, count=self._faulty, lines=self.count)
         if not self.count:

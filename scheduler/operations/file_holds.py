@@ -15,7 +15,9 @@ from datetime import datetime
 from django.conf import settings
 from django.db import transaction
 
-from scheduler.models import Account
+from scheduler import storage
+from scheduler.models import Account, FileHold
+from scheduler.operations import files, quotas
 from scheduler.operations.files import FileInMotion, doom_unused
 from scheduler.sql import fetch
 
@@ -68,6 +70,46 @@ def hold(file_ids: Sequence[int], account: Account, *, until: datetime) -> list[
     """Hold locked files for somebody, or hold them longer; returns those not held before."""
     params = {"ids": list(file_ids), "account_id": account.pk, "until": until}
     return [row["file_id"] for row in fetch("hold_files", params) if row["made"]]
+
+
+def renew(digests: Sequence[str], account: Account, *, now: datetime) -> list[str]:
+    """Hold those of these contents that the server has for a while more; returns them.
+
+    Raises `quotas.QuotaExceeded`.
+    """
+    with transaction.atomic():
+        quotas.lock(account)
+        known = fetch("lock_known_files", {"contents": sorted(set(digests)), "names": []})
+        hold([row["id"] for row in known], account, until=now + settings.PROJECT.file_hold)
+        quotas.require_bytes(account)
+    return sorted(row["sha256"] for row in known)
+
+
+def keep(staged: storage.Staged, hint: str, account: Account, *, now: datetime) -> bool:
+    """Keep a staged content and hold it; tells whether it was not known before.
+
+    Raises `quotas.QuotaExceeded`, `FileInMotion`.
+    """
+    sha256 = staged.digest.sha256
+    with transaction.atomic():
+        quotas.lock(account)
+        is_new = not fetch("lock_known_files", {"contents": [sha256], "names": []})
+        by_sha, _ = files.keep({sha256: files.Wanted(staged, hint)}, now=now)
+        until = now + settings.PROJECT.file_hold
+        hold([by_sha[sha256].id], account, until=until)
+        quotas.require_bytes(account)
+    return is_new
+
+
+def give_up(sha256: str, account: Account, *, now: datetime) -> bool:
+    """Give one's hold on a content up; tells whether there was one."""
+    with transaction.atomic():
+        mine = FileHold.objects.filter(account=account, file__sha256=sha256)
+        ids = list(mine.values_list("file_id", flat=True))
+        FileHold.objects.filter(account=account, file_id__in=ids).delete()
+        if ids:
+            doom_unused(ids, now=now)
+    return bool(ids)
 
 
 def _slices(ids: Sequence[int]) -> Iterable[list[int]]:

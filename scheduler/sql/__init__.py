@@ -88,6 +88,12 @@ def execute(name: str, params: Params, package: str = "scheduler.sql") -> int:
     return _run(name, params, package).touched
 
 
+def release() -> None:
+    """Give the connection back to its pool, unless something is open: who waits needs none."""
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+
+
 def copy_rows(name: str, rows: str, package: str = "scheduler.sql") -> None:
     r"""Send rows to a ``COPY ... FROM STDIN``, each a line of PostgreSQL's text format.
 

@@ -1,0 +1,142 @@
+"""Files over the API: uploaded before the work that needs them, and held."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+
+import pytest
+
+from scheduler import storage
+from scheduler.models import File, FileHold, Submitter
+from scheduler.operations import api_tokens, unused_files
+from tests.conftest import NOON
+from tests.rows import an_account
+
+CONTENT = b"2\n3\n5\n"
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Caller:
+    def __init__(self, client, account):
+        scopes = ["read", "submit"]
+        _, token = api_tokens.create(account=account, name="t", scopes=scopes, now=NOON)
+        self._client, self._headers = client, {"Authorization": f"Bearer {token}"}
+
+    def put(self, content=CONTENT, digest="", query="", **headers):
+        digest = digest or hashlib.sha256(content).hexdigest()
+        return self._client.generic(
+            "PUT",
+            f"/api/v1/files/{digest}{query}",
+            content,
+            content_type="application/octet-stream",
+            headers=self._headers | headers,
+        )
+
+    def get(self, path):
+        return self._client.get(f"/api/v1/{path}", headers=self._headers)
+
+    def delete(self, digest):
+        return self._client.delete(f"/api/v1/files/{digest}", headers=self._headers)
+
+    def known(self, *digests):
+        answer = self._client.post(
+            "/api/v1/files/query",
+            {"sha256": digests},
+            content_type="application/json",
+            headers=self._headers,
+        )
+        assert answer.status_code == 200, answer.content
+        return answer.json()["known"]
+
+
+@pytest.fixture
+def ada():
+    return an_account("ada")
+
+
+@pytest.fixture
+def caller(client, ada):
+    return Caller(client, ada)
+
+
+@pytest.fixture
+def bob(client):
+    return Caller(client, an_account("bob"))
+
+
+@pytest.mark.django_db
+def test_a_content_is_kept_once_and_held_by_each_who_sent_it(caller, bob):
+    first, again, others = caller.put(query="?name=primes.txt"), caller.put(), bob.put()
+    assert [one.status_code for one in (first, again, others)] == [201, 200, 200]
+    file = File.objects.get()
+    assert file.name.startswith(f"primes_{DIGEST[:16]}_")
+    assert storage.download_path(file.name).read_bytes() == CONTENT
+    assert first.json()["name"] == again.json()["name"] == file.name
+    assert (first.json()["sha256"], first.json()["nbytes"]) == (DIGEST, len(CONTENT))
+    assert FileHold.objects.count() == 2
+
+
+@pytest.mark.django_db
+def test_what_is_known_need_not_be_sent_and_is_held_for_who_asks(caller, bob):
+    caller.put()
+    assert bob.known(DIGEST, "0" * 64) == [DIGEST]
+    caller.delete(DIGEST)
+    assert [one["sha256"] for one in bob.get("files").json()["results"]] == [DIGEST]
+    assert bob.get(f"files/{DIGEST}").json()["nbytes"] == len(CONTENT)
+
+
+@pytest.mark.django_db
+def test_others_files_are_nobodys_business(caller, bob):
+    caller.put()
+    assert bob.get("files").json()["results"] == []
+    assert bob.get(f"files/{DIGEST}").status_code == 404
+    assert bob.delete(DIGEST).status_code == 404
+    assert caller.get(f"files/{DIGEST}").status_code == 200
+
+
+@pytest.mark.django_db
+def test_another_content_than_was_said_is_refused_and_leaves_nothing(caller, settings):
+    answer = caller.put(digest="0" * 64)
+    assert (answer.status_code, answer.json()["code"]) == (422, "digest_differs")
+    assert DIGEST in answer.json()["detail"]
+    assert not File.objects.exists()
+    assert not [path for path in (settings.VAR_DIR / "download").rglob("*") if path.is_file()]
+
+
+@pytest.mark.django_db
+def test_a_file_without_a_length_is_refused(caller):
+    answer = caller.put(**{"Content-Length": "", "Transfer-Encoding": "chunked"})
+    assert (answer.status_code, answer.json()["code"]) == (411, "length_required")
+
+
+@pytest.mark.django_db
+def test_a_file_that_is_given_up_is_doomed_if_nobody_else_holds_it(caller, bob):
+    caller.put()
+    bob.put()
+    assert caller.delete(DIGEST).status_code == 204
+    assert File.objects.get().doomed_at is None
+    assert bob.delete(DIGEST).status_code == 204
+    assert File.objects.get().doomed_at is not None
+    assert caller.known(DIGEST) == []
+
+
+@pytest.mark.django_db
+def test_a_hold_that_is_past_is_dropped_with_its_file(caller):
+    caller.put()
+    hold = FileHold.objects.get()
+    unused_files.drop_past_holds(hold.until - timedelta(seconds=1), 100)
+    assert FileHold.objects.exists()
+    unused_files.drop_past_holds(hold.until + timedelta(seconds=1), 100)
+    assert File.objects.get().doomed_at is not None
+
+
+@pytest.mark.django_db
+def test_more_bytes_than_a_person_may_keep_are_refused_before_they_are_read(caller, ada):
+    Submitter.objects.create(account=ada, max_kept_bytes=10, created_at=NOON)
+    assert caller.put().status_code == 201
+    answer = caller.put(b"x" * 5)
+    assert (answer.status_code, answer.json()["code"]) == (403, "quota_exceeded")
+    assert "may have 10" in answer.json()["detail"]
+    assert File.objects.count() == 1
+    assert caller.put(b"x" * 4).status_code == 201
