@@ -117,7 +117,7 @@ class OneFile(Endpoint):
 
     @operation(
         "Upload a file",
-        name="upload_file",
+        name="put_file",
         tag="files",
         answer={200: FileShown, 201: FileShown},
         body={"application/octet-stream": {"type": "string", "format": "binary"}},
