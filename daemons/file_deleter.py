@@ -51,6 +51,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
         output_name(row["name"], row["id"], position): row["id"]
         for row in rows
         for position in range(row["outputs"])
+        if not (row["some_stay"] and row["some_stay"][position].get("no_delete"))
     }
     kept = {names[name]: reason for name, reason in storage.delete_uploads(names).items()}
     for result_id, reason in kept.items():

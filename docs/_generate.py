@@ -265,6 +265,8 @@ def _set_up_django() -> None:
 #: What the variables mean that are no field of ProjectConfig.
 MEANINGS = {
     "VAR_DIR": "Where files, keys, archive, signs of life and the embedded database are.",
+    "SUBMIT_FOLDER": "A folder of this machine whose files submitters may name by path (mode "
+    "`local` of `submit_rpc_handler.php`); empty: none.",
     "UPLOAD_FSYNC": "Whether an upload is on disk for good before the client is told that it "
     "arrived. Without, what a power cut loses is found by the validator and computed again.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",

@@ -18,6 +18,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
 KEYS_DIR = VAR_DIR / "keys"
 UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
+SUBMIT_FOLDER = env.text("SUBMIT_FOLDER", "")
 SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 
 # What the project is

@@ -16,6 +16,13 @@ unheld AS (
     DELETE FROM file_hold AS hold
     USING dropped
     WHERE hold.file_id = dropped.id
+),
+
+-- A name alone keeps nothing.
+unnamed AS (
+    DELETE FROM job_file
+    USING dropped
+    WHERE job_file.file_id = dropped.id
 )
 
 SELECT id FROM dropped

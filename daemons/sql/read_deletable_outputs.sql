@@ -5,7 +5,8 @@ SELECT
     r.name,
     r.file_delete_state,
     r.received_at,
-    jsonb_array_length(w.outputs) AS outputs
+    jsonb_array_length(w.outputs) AS outputs,
+    CASE WHEN w.outputs @> '[{"no_delete": true}]'::jsonb THEN w.outputs END AS some_stay
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE

@@ -12,7 +12,7 @@ from scheduler.facts.hosts import AppFacts, Candidate, VersionFacts
 
 
 class InputFile(NamedTuple):
-    """An input file of a workunit that was given out."""
+    """An input file of a workunit that was given out; `urls` if it lies elsewhere, one a line."""
 
     workunit_id: int
     name: str
@@ -21,6 +21,7 @@ class InputFile(NamedTuple):
     open_name: str
     copy_file: bool
     sticky: bool
+    urls: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

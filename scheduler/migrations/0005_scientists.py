@@ -48,6 +48,25 @@ class Migration(migrations.Migration):
                 'db_table': 'api_token',
             },
         ),
+        migrations.AddField(
+            model_name='file',
+            name='urls',
+            field=models.TextField(blank=True, db_default='', default=''),
+        ),
+        migrations.CreateModel(
+            name='JobFile',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=255)),
+                ('created_at', models.DateTimeField()),
+                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('file', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='job_files', to='scheduler.file')),
+            ],
+            options={
+                'db_table': 'job_file',
+                'constraints': [models.UniqueConstraint(fields=('account', 'name'), name='job_file_name_is_the_submitters')],
+            },
+        ),
         migrations.CreateModel(
             name='FileHold',
             fields=[

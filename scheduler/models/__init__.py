@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.models.files import File, FileHold
+from scheduler.models.files import File, FileHold, JobFile
 from scheduler.models.hosts import Host, HostAppVersion
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
 from scheduler.models.messages import FileRequest, TrickleDown, TrickleUp, UsageSample
@@ -36,6 +36,7 @@ __all__ = [
     "Host",
     "HostAppVersion",
     "IdempotencyKey",
+    "JobFile",
     "LedgerEntry",
     "Outage",
     "PlanClass",

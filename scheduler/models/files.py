@@ -18,6 +18,9 @@ class File(models.Model):
     sha256 = models.CharField(max_length=64)
     md5 = models.CharField(max_length=32)
     nbytes = models.BigIntegerField()
+    # Where hosts fetch it, an address a line; empty: here.  The digest of a file that lies
+    # elsewhere is of its addresses, MD5 and size, for nobody here has read it.
+    urls = models.TextField(blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     doomed_at = models.DateTimeField(null=True, blank=True)
 
@@ -69,3 +72,33 @@ class FileHold(models.Model):
     def __str__(self) -> str:
         """Show the file and the moment."""
         return f"{self.file} until {self.until:%Y-%m-%d %H:%M}"
+
+
+class JobFile(models.Model):
+    """What a submitter of BOINC's own kind calls a file: BOINC's job files have his names.
+
+    To clients a file has the name of its row.  So people cannot take names from each other, and a
+    content that two people upload is stored once.
+    """
+
+    account = models.ForeignKey(
+        "scheduler.Account", models.CASCADE, related_name="+", db_index=False
+    )
+    name = models.CharField(max_length=255)
+    # CASCADE for the deleter, as above: a name alone keeps nothing.
+    file = models.ForeignKey(File, models.CASCADE, related_name="job_files")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        """A person's name is one file."""
+
+        db_table = "job_file"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "name"], name="job_file_name_is_the_submitters"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the submitter's name for it."""
+        return self.name

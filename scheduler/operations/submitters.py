@@ -60,6 +60,17 @@ def forbid(account: Account) -> bool:
     return deleted > 0
 
 
+def require_submitter(account: Account) -> None:
+    """Refuse (`NotAllowed`) an account that may submit nothing at all."""
+    if account.is_staff or Submitter.objects.filter(account=account).exists():
+        return
+    msg = (
+        f"{account} may not submit work. "
+        f"Hint: ask the project's staff for `manage.py submitter allow {account.email}`."
+    )
+    raise NotAllowed(msg)
+
+
 def require_submit(account: Account, app: App) -> None:
     """Refuse (`NotAllowed`) an account that may not submit work for the app."""
     if account.is_staff:

@@ -140,16 +140,27 @@ def workunits(
 def finished(made: Templated, found: Mapping[str, str]) -> NewWorkunit:
     """The workunit with its files, `found` saying the physical name of each that has one already.
 
-    Its keys are the names of constant files, and of files elsewhere the `key_of` each.
+    Its keys are the `names` of files that are known, and the `key_of` each that lies elsewhere.
     """
     return replace(
         made.workunit, input_files=tuple(_finished(placed, found) for placed in made.inputs)
     )
 
 
-def constants(made: Iterable[Templated]) -> set[str]:
-    """The names of the constant files that some workunits need."""
-    return {each.constant for one in made for each in one.inputs if each.constant is not None}
+def names(made: Iterable[Templated]) -> set[str]:
+    """The names of the files that some workunits need and that must be known already."""
+    return {
+        name
+        for one in made
+        for each in one.inputs
+        for name in (each.constant, each.file.known_as)
+        if name is not None
+    }
+
+
+def number(text: str, name: str) -> float:
+    """A number that an input template says, 0 if it does not; raises `BadTemplate`."""
+    return _input(text).numbers.get(name, 0.0)
 
 
 def remotes(made: Iterable[Templated]) -> dict[str, RemoteFile]:
@@ -172,6 +183,8 @@ def _finished(placed: Placed, found: Mapping[str, str]) -> NewFile:
         return replace(placed.file, known_as=found[placed.constant])
     if placed.remote is not None:
         return replace(placed.file, known_as=found[key_of(placed.remote)])
+    if placed.file.known_as is not None:
+        return replace(placed.file, known_as=found[placed.file.known_as])
     return placed.file
 
 

@@ -195,6 +195,11 @@ def _few_results() -> tuple[dict[str, Count], dict[str, Count]]:
     )
 
 
+def deletable_outputs() -> Count:
+    """Count the results whose outputs are to be deleted, as far as it is worth while."""
+    return capped(Result.objects.filter(_DELETABLE))
+
+
 def capped(rows: QuerySet[Any]) -> Count:
     """Count rows that an index leads to, `COUNT_AT_MOST` of them at the most."""
     counted = rows.order_by()[: COUNT_AT_MOST + 1].count()

@@ -105,6 +105,7 @@ def work_part(
             file.md5,
             sticky=file.sticky or file.name in kept,
             master_url=config.master_url,
+            elsewhere=file.urls,
         )
         for file in {file.name: file for file in work.inputs}.values()
     }
@@ -123,11 +124,11 @@ def work_part(
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _input(
-    name: str, nbytes: int, md5: str, *, sticky: bool, master_url: str
+    name: str, nbytes: int, md5: str, *, sticky: bool, master_url: str, elsewhere: str
 ) -> messages.DownloadFile:
     return messages.DownloadFile(
         name=name,
-        urls=(master_url + storage.download_url_path(name),),
+        urls=tuple(elsewhere.splitlines()) or (master_url + storage.download_url_path(name),),
         nbytes=nbytes,
         md5_cksum=md5,
         sticky=sticky,
@@ -238,6 +239,7 @@ def _uploads(sent: Iterable[Given], config: ProjectConfig) -> Iterable[messages.
                 urls=urls,
                 max_nbytes=max_nbytes,
                 xml_signature=grant(name, max_nbytes),
+                gzip_when_done=bool(output.get("gzip_when_done")),
                 sticky=bool(output.get("sticky")),
             )
 
@@ -250,6 +252,7 @@ def _result(given: Given, version: Version) -> messages.ReplyResult:
         platform=version.facts.platform,
         version_num=version.facts.version_num,
         plan_class=version.facts.plan_class,
+        report_immediately=any("report_immediately" in output for output in given.outputs),
         file_refs=tuple(
             messages.FileRef(
                 file_name=output_name(given.result_name, given.result_id, position),

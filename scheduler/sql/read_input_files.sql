@@ -6,7 +6,8 @@ SELECT
     f.md5,
     wf.open_name,
     wf.copy_file,
-    wf.sticky
+    wf.sticky,
+    f.urls
 FROM workunit_file AS wf
 INNER JOIN file AS f ON wf.file_id = f.id
 WHERE wf.workunit_id = ANY(%(workunit_ids)s::bigint[])

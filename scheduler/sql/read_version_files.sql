@@ -1,4 +1,5 @@
 -- Reads the signed files of all app versions, in their order.
+-- Each file is looked up by itself: joined, a plan made early may read all files there are.
 SELECT
     vf.app_version_id,
     f.name,
@@ -10,5 +11,13 @@ SELECT
     vf.copy_file,
     vf.signature
 FROM app_version_file AS vf
-INNER JOIN file AS f ON vf.file_id = f.id
+CROSS JOIN LATERAL (
+    SELECT
+        name,
+        nbytes,
+        md5
+    FROM file
+    WHERE id = vf.file_id
+    LIMIT 1
+) AS f
 ORDER BY vf.app_version_id, vf.position

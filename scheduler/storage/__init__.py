@@ -60,6 +60,7 @@ from scheduler.storage.packages import (
     workshop,
 )
 from scheduler.storage.results import change_result, keep_result, sync_results, write_result
+from scheduler.storage.shared import NotShared, shared_file
 from scheduler.storage.spool import Spool
 from scheduler.storage.templates import read_template, template_names
 from scheduler.storage.uploads import (
@@ -89,6 +90,7 @@ __all__ = [
     "Digest",
     "DigestMismatch",
     "FileNameTaken",
+    "NotShared",
     "OldFile",
     "Shortened",
     "Source",
@@ -134,6 +136,7 @@ __all__ = [
     "read_archive",
     "read_template",
     "received",
+    "shared_file",
     "signs_of_life",
     "spooled",
     "stage_bytes",

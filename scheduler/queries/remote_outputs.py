@@ -1,0 +1,99 @@
+"""Reads where BOINC's submitters find outputs, and whether it is they who ask.
+
+A link to an output carries a hash of the submitter's key and of what it leads to, so that it may
+be handed on without the key.  Whoever asks for what is another's is told what he would be told if
+it did not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+
+from django.db.models import QuerySet
+
+from scheduler import signing
+from scheduler.models import Account, AccountKey, Batch, Result, ResultFile, Workunit
+from scheduler.queries.answers import answers_of
+
+#: So many batches of one name are looked through: each costs its submitter's keys.
+_NAMESAKES = 10
+
+
+def batch(*, batch_id: int, name: str, said: str) -> Batch | None:
+    """The batch, if the hash is its submitter's for its number; None otherwise."""
+    if batch_id:
+        found = Batch.objects.select_related("submitter").filter(pk=batch_id)
+    else:
+        found = Batch.objects.select_related("submitter").filter(name=name)
+    # Names are each submitter's own: the hash says which of them is meant.
+    for one in found[:_NAMESAKES]:
+        if _is_from(one.submitter, said, of=str(one.pk)):
+            return one
+    return None
+
+
+def result(name: str, *, said: str) -> Result | None:
+    """The result of this name, if the hash is its submitter's for it; None otherwise."""
+    found = (
+        Result.objects.select_related("workunit__batch__submitter")
+        .filter(name=name, workunit__batch__isnull=False)
+        .first()
+    )
+    if found is None or found.workunit.batch is None:
+        return None
+    return found if _is_from(found.workunit.batch.submitter, said, of=found.name) else None
+
+
+def workunit_by_name(name: str, *, key: str) -> Workunit | None:
+    """The workunit of this name, if the key is its submitter's; None otherwise."""
+    found = _in_batches().filter(name=name).first()
+    if found is None or found.batch is None:
+        return None
+    is_from = any(hmac.compare_digest(known, key) for known in _keys(found.batch.submitter))
+    return found if is_from else None
+
+
+def workunit(workunit_id: int, *, said: str) -> Workunit | None:
+    """The workunit of this number, if the hash is its submitter's for it; None otherwise."""
+    found = _in_batches().filter(pk=workunit_id).first()
+    if found is None or found.batch is None:
+        return None
+    return found if _is_from(found.batch.submitter, said, of=str(workunit_id)) else None
+
+
+def output(result_id: int, position: int) -> ResultFile | None:
+    """One output of a result; None if it did not bring one there."""
+    return ResultFile.objects.filter(result_id=result_id, position=position).first()
+
+
+def outputs_of(batch_id: int, *, workunit_id: int | None = None) -> Iterator[tuple[str, int]]:
+    """(physical name, bytes) of each output of a batch's canonical results, or of one workunit's.
+
+    Read page by page, as `answers_of`.
+    """
+    for answer in answers_of(batch_id, workunit_id=workunit_id):
+        for one in answer.outputs:
+            yield one.name, one.nbytes
+
+
+def _in_batches() -> QuerySet[Workunit]:
+    return Workunit.objects.select_related("batch__submitter").filter(batch__isnull=False)
+
+
+def _is_from(account: Account, said: str, *, of: str) -> bool:
+    return any(
+        hmac.compare_digest(
+            hashlib.md5((key + of).encode(), usedforsecurity=False).hexdigest(), said
+        )
+        for key in _keys(account)
+    )
+
+
+def _keys(account: Account) -> Iterator[str]:
+    """The strong keys of an account: any of them may have made the hash."""
+    if not account.is_active:
+        return
+    for key in account.keys.filter(kind=AccountKey.Kind.STRONG, revoked_at__isnull=True):
+        yield signing.unseal(bytes(key.sealed))

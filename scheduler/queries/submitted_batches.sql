@@ -1,0 +1,39 @@
+-- One submitter's batches, one of them or all that are not retired, with how far they are.
+SELECT
+    b.id,
+    b.name,
+    coalesce(a.name, '') AS app_name,
+    b.state,
+    b.created_at,
+    b.expire_at,
+    b.completed_at,
+    w.total + b.purged_done + b.purged_failed AS total,
+    w.done + b.purged_done AS done,
+    w.failed + b.purged_failed AS failed,
+    w.credit,
+    w.fpops,
+    w.last_finished_at,
+    c.cpu_time
+FROM batch AS b
+LEFT JOIN app AS a ON b.app_id = a.id
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) AS total,
+        count(one.canonical_result_id) AS done,
+        count(*) FILTER (WHERE one.error_mask <> 0) AS failed,
+        coalesce(sum(one.canonical_credit), 0)::double precision AS credit,
+        coalesce(sum(one.rsc_fpops_est), 0) AS fpops,
+        max(one.finished_at) AS last_finished_at
+    FROM workunit AS one
+    WHERE one.batch_id = b.id
+) AS w
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(r.cpu_time), 0) AS cpu_time
+    FROM workunit AS one
+    INNER JOIN result AS r ON one.id = r.workunit_id
+    WHERE one.batch_id = b.id AND %(with_cpu_time)s::boolean
+) AS c
+WHERE
+    b.submitter_id = %(account_id)s::bigint
+    AND (b.id = %(batch_id)s::bigint OR (%(batch_id)s::bigint IS NULL AND b.state <> 4))
+ORDER BY b.id
