@@ -169,9 +169,14 @@ def expire_batches(now: datetime, _limit: int) -> int:
     return batches.expire(now=now)
 
 
-def complete_batches(_now: datetime, _limit: int) -> int:
+def complete_batches(now: datetime, _limit: int) -> int:
     """Complete batches whose workunits are all finished."""
-    return batches.complete()
+    return batches.complete(now=now)
+
+
+def finish_batches(now: datetime, _limit: int) -> int:
+    """Go on where an abort or a retirement was cut short."""
+    return batches.finish(now=now)
 
 
 # Leftovers
@@ -194,6 +199,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("fade teams", DAY, "averages faded", partial(_fade, "fade_teams")),
     Chore("expire batches", MINUTE, "batches expired", expire_batches),
     Chore("complete batches", MINUTE, "batches completed", complete_batches),
+    Chore("finish batches", MINUTE, "workunits of ended batches touched", finish_batches),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
     Chore(

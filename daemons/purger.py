@@ -82,12 +82,15 @@ def _drop(tokens: dict[int, int]) -> int:
     """Drop archived workunits that are still ours, in a short transaction; how many."""
     with transaction.atomic():
         sql.execute("forget_plans", {}, PACKAGE)
+        sql.fetch_rows("lock_their_batches", {"ids": list(tokens)}, PACKAGE)
         locked = sql.fetch(
             "lock_archived",
             {"ids": list(tokens), "tokens": list(tokens.values())},
             PACKAGE,
         )
-        return sql.execute("drop_workunits", {"ids": [row["id"] for row in locked]}, PACKAGE)
+        ids = [row["id"] for row in locked]
+        ((dropped,),) = sql.fetch_rows("drop_workunits", {"ids": ids}, PACKAGE)
+        return int(dropped)
 
 
 def tend_ledger(*, now: datetime) -> tuple[int, int]:

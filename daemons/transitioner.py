@@ -74,6 +74,8 @@ _WORKUNIT: Final = (
     "unsendable_at",
     "revalidate_requested_at",
     "broadcast",
+    "dependency_failed_at",
+    "outputs_kept",
     "delay_bound",
     "delete_delay",
 )

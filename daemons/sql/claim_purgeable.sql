@@ -4,6 +4,7 @@ WITH due AS (
     FROM workunit AS w
     WHERE
         w.file_delete_state = 2
+        AND NOT w.outputs_kept
         AND w.assimilate_state = 2
         AND w.transition_at IS NULL
         AND NOT w.need_validate

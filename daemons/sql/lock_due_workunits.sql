@@ -28,6 +28,8 @@ SELECT
     unsendable_at,
     revalidate_requested_at,
     broadcast,
+    dependency_failed_at,
+    outputs_kept,
     CASE WHEN canonical_result_id IS NULL AND error_mask = 0 THEN delay_bound END AS delay_bound,
     CASE
         WHEN assimilate_state = 2

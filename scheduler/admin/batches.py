@@ -85,7 +85,7 @@ class BatchAdmin(RecordAdmin):
         """Put those that are over away."""
         for batch in queryset.order_by("id"):
             try:
-                operations.retire(batch.pk)
+                operations.retire(batch.pk, now=timezone.now())
             except operations.BatchNotReady as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
             else:

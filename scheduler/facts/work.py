@@ -96,6 +96,8 @@ class WorkunitFacts:
     unsendable_at: datetime | None = None
     revalidate_requested_at: datetime | None = None
     broadcast: bool = False
+    dependency_failed_at: datetime | None = None
+    outputs_kept: bool = False
     delay_bound: timedelta | None = None
     delete_delay: timedelta | None = None
 

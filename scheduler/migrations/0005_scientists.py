@@ -202,6 +202,26 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='batch',
+            name='purged_results',
+            field=models.BigIntegerField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name='batch',
+            name='purged_cpu_seconds',
+            field=models.FloatField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name='batch',
+            name='purged_elapsed_seconds',
+            field=models.FloatField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name='batch',
+            name='purged_credit',
+            field=models.FloatField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name='batch',
             name='retired_at',
             field=models.DateTimeField(blank=True, null=True),
         ),
@@ -219,6 +239,11 @@ class Migration(migrations.Migration):
             model_name='workunit',
             name='outputs_kept',
             field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.RemoveIndex(model_name='workunit', name='lock_purgeable'),
+        migrations.AddIndex(
+            model_name='workunit',
+            index=models.Index(condition=models.Q(('file_delete_state', 2), ('outputs_kept', False)), fields=['id'], name='lock_purgeable'),
         ),
         migrations.AddIndex(
             model_name='workunit',

@@ -81,6 +81,11 @@ class Batch(models.Model):
     workunits_submitted = models.BigIntegerField(default=0, db_default=0)
     purged_done = models.BigIntegerField(default=0, db_default=0)
     purged_failed = models.BigIntegerField(default=0, db_default=0)
+    # What their results took, and were paid.
+    purged_results = models.BigIntegerField(default=0, db_default=0)
+    purged_cpu_seconds = models.FloatField(default=0, db_default=0)
+    purged_elapsed_seconds = models.FloatField(default=0, db_default=0)
+    purged_credit = models.FloatField(default=0, db_default=0)
     meta = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -273,7 +278,7 @@ class Workunit(models.Model):
             ),
             models.Index(
                 fields=["id"],
-                condition=Q(file_delete_state=FileDeleteState.DONE),
+                condition=Q(file_delete_state=FileDeleteState.DONE, outputs_kept=False),
                 name="lock_purgeable",
             ),
             models.Index(

@@ -22,6 +22,8 @@ from scheduler.sql import fetch
 
 _SHOWN = 10
 _MAX_REASON = 200
+#: How many workunits one transaction touches.
+_CHUNK = 5000
 
 #: A batch in one of these has been given up or put away; cancelling leaves it as it is.
 _ENDED = (Batch.State.ABORTED, Batch.State.RETIRED)
@@ -59,6 +61,15 @@ class Outcome:
     finished: int
     impossible: int = 0
 
+    def __add__(self, other: Outcome) -> Outcome:
+        """Add up what became of two lots of workunits."""
+        return Outcome(
+            self.changed + other.changed,
+            self.already + other.already,
+            self.finished + other.finished,
+            self.impossible + other.impossible,
+        )
+
     @property
     def total(self) -> int:
         """How many workunits were named."""
@@ -86,7 +97,27 @@ def cancel(
             open_batches = Batch.objects.filter(pk=batch_id).exclude(state__in=_ENDED)
             open_batches.update(state=Batch.State.ABORTED)
         params = {"reason": reason[:_MAX_REASON]}
-        return _change("request_cancellation", names, ids, batch_id, params, now)
+        if batch_id is None or names or ids:
+            return _change("request_cancellation", names, ids, batch_id, params, now)
+    return cancel_all_of(batch_id, reason=reason, now=now)
+
+
+def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
+    """Ask for all workunits of a batch to be cancelled, chunk by chunk; repeating changes nothing.
+
+    The batch takes no more by now: its state says so.
+    """
+    after, done = 0, Outcome(0, 0, 0)
+    while True:
+        chunk = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK}
+        with transaction.atomic():
+            ids = [row["id"] for row in fetch("read_workunits_of_batch", chunk)]
+            if ids:
+                params = {"reason": reason[:_MAX_REASON]}
+                done += _change("request_cancellation", (), ids, None, params, now)
+        if len(ids) < _CHUNK:
+            return done
+        after = ids[-1]
 
 
 def hold(

@@ -174,6 +174,7 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
     """
     found = (
         (Because.CANCELLED, workunit.cancel_requested_at is not None),
+        (Because.DEPENDENCY_FAILED, workunit.dependency_failed_at is not None),
         (Because.EXPIRED, _has_expired(workunit, counts, now=now)),
         (Because.UNSENDABLE, _is_unsendable(workunit, counts)),
         (Because.TOO_MANY_ERRORS, has_too_many_errors(workunit, counts)),

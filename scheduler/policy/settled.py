@@ -63,10 +63,21 @@ def judge_settled(
         assimilate=because if workunit.assimilate_state == AssimilateState.INIT else None,
         delete_inputs=may_delete
         and counts.in_progress == 0
-        and workunit.file_delete_state == _F_INIT,
+        and workunit.file_delete_state == _F_INIT
+        and not inputs_are_kept(workunit, has_answer=has_answer),
         result_moves=tuple(moves),
         look_again_at=_next_look(workunit, kept_until, now=now) if is_assimilated else None,
     )
+
+
+def outputs_are_kept(workunit: WorkunitFacts) -> bool:
+    """Whether the answer waits for its submitter to fetch it: until he retires its batch."""
+    return workunit.outputs_kept
+
+
+def inputs_are_kept(workunit: WorkunitFacts, *, has_answer: bool) -> bool:
+    """Whether its submitter may still want to try it again; what is done needs no inputs."""
+    return workunit.outputs_kept and not has_answer
 
 
 def canonical_is_kept(workunit: WorkunitFacts) -> bool:
@@ -132,10 +143,12 @@ def _files_to_delete(
     """Outputs that nobody needs any more, once the workunit is assimilated.
 
     The canonical outputs stay until every result is over, every success is judged and no result
-    that did not reply may still come in time for credit: a late one is compared with them.
+    that did not reply may still come in time for credit: a late one is compared with them.  Where
+    the batch keeps its outputs, they stay until it is retired.
     """
     late_ones_may_come = _next_credit_deadline(workunit.results, now=now) is not None
-    keep_canonical = counts.in_progress > 0 or bool(awaited) or late_ones_may_come
+    is_compared_with = counts.in_progress > 0 or bool(awaited) or late_ones_may_come
+    keep_canonical = is_compared_with or outputs_are_kept(workunit)
     for result in workunit.results:
         if result.file_delete_state != _F_INIT or result.server_state == _IN_PROGRESS:
             continue

@@ -1,9 +1,17 @@
 -- Completes those of the locked batches all of whose workunits are finished and assimilated.
 UPDATE batch
-SET state = %(complete)s::smallint
+SET
+    state = CASE
+        WHEN batch.state = %(in_progress)s::smallint THEN %(complete)s::smallint
+        ELSE batch.state
+    END,
+    completed_at = %(now)s::timestamptz
 WHERE
     batch.id = any(%(batch_ids)s::bigint[])
-    AND batch.state = %(in_progress)s::smallint
+    AND (
+        batch.state = %(in_progress)s::smallint
+        OR (batch.state = %(aborted)s::smallint AND batch.completed_at IS NULL)
+    )
     AND NOT EXISTS (
         SELECT 1
         FROM workunit

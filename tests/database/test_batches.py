@@ -140,7 +140,7 @@ def test_a_batch_is_complete_when_all_its_workunits_are_assimilated():
     in_batch(done, finished=True)
     in_batch(open_, finished=True)
     in_batch(open_)
-    assert batches.complete() == 2
+    assert batches.complete(now=NOON) == 2
     assert [state(b) for b in (done, open_, empty)] == [State.COMPLETE, 1, State.COMPLETE]
 
 
@@ -150,14 +150,14 @@ def test_a_batch_is_complete_when_all_its_workunits_are_assimilated():
 @pytest.mark.parametrize("over", [State.COMPLETE, State.ABORTED, State.RETIRED])
 def test_a_batch_that_is_over_is_retired(over):
     batch = a_batch(state=over)
-    batches.retire(batch.pk)
+    batches.retire(batch.pk, now=NOON)
     assert state(batch) == State.RETIRED
 
 
 def test_an_open_batch_is_neither_retired_nor_deleted():
     batch = a_batch()
     with pytest.raises(BatchNotReady, match="is in progress and cannot be retired"):
-        batches.retire(batch.pk)
+        batches.retire(batch.pk, now=NOON)
     with pytest.raises(BatchNotReady, match="is in progress and cannot be deleted"):
         batches.delete(batch.pk)
 

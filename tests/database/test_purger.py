@@ -230,7 +230,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):
         purgeable(app, host)
-    assert statements_of(lambda: a_pass(purger)) == 13
+    assert statements_of(lambda: a_pass(purger)) == 14
     assert not Workunit.objects.exists()
 
 

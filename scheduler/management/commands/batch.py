@@ -159,8 +159,9 @@ def _abort(batch: Batch, options: Mapping[str, Any]) -> Answer:
 
 
 def _retire(batch: Batch, _options: Mapping[str, Any]) -> Answer:
-    operations.retire(batch.pk)
-    return Answer(f"Retired batch {batch.name}.", {"batch_id": batch.pk})
+    kept = operations.retire(batch.pk, now=timezone.now())
+    files = f"; the files of {plural(kept, 'workunit')} are let go" if kept else ""
+    return Answer(f"Retired batch {batch.name}{files}.", {"batch_id": batch.pk, "let_go": kept})
 
 
 def _delete(batch: Batch, _options: Mapping[str, Any]) -> Answer:
