@@ -18,7 +18,7 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.operations import antiques, batches, unused_files
+from scheduler.operations import antiques, batches, followers, unused_files
 from scheduler.policy.credit import HALF_LIFE_SECONDS
 from scheduler.policy.credit_adaptive import VersionAverage, version_scales
 from scheduler.policy.size_classes import boundaries
@@ -26,6 +26,7 @@ from scheduler.policy.size_classes import boundaries
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
+SOON = timedelta(seconds=15)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -174,6 +175,11 @@ def complete_batches(now: datetime, _limit: int) -> int:
     return batches.complete(now=now)
 
 
+def let_followers_go(now: datetime, _limit: int) -> int:
+    """Let batches go, or fail, that follow one which is over."""
+    return followers.settle(now=now)
+
+
 def finish_batches(now: datetime, _limit: int) -> int:
     """Go on where an abort or a retirement was cut short."""
     return batches.finish(now=now)
@@ -198,7 +204,8 @@ CHORES: tuple[Chore, ...] = (
     Chore("fade accounts by app", DAY, "averages faded", partial(_fade, "fade_account_apps")),
     Chore("fade teams", DAY, "averages faded", partial(_fade, "fade_teams")),
     Chore("expire batches", MINUTE, "batches expired", expire_batches),
-    Chore("complete batches", MINUTE, "batches completed", complete_batches),
+    Chore("complete batches", SOON, "batches completed", complete_batches),
+    Chore("batches that follow", SOON, "workunits let go", let_followers_go),
     Chore("finish batches", MINUTE, "workunits of ended batches touched", finish_batches),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),

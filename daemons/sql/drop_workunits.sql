@@ -59,14 +59,14 @@ dropped_inputs AS (
 dropped AS (
     DELETE FROM workunit
     WHERE id = any(%(ids)s::bigint[])
-    RETURNING id, batch_id, canonical_result_id
+    RETURNING id, batch_id, canonical_result_id, retried_as
 ),
 
 ended AS (
     SELECT
         batch_id,
         count(*) FILTER (WHERE canonical_result_id IS NOT NULL) AS done,
-        count(*) FILTER (WHERE canonical_result_id IS NULL) AS failed
+        count(*) FILTER (WHERE canonical_result_id IS NULL AND retried_as IS NULL) AS failed
     FROM dropped
     WHERE batch_id IS NOT NULL
     GROUP BY batch_id

@@ -12,6 +12,7 @@ from scheduler.queries.progress import Cost, Progress
 
 if TYPE_CHECKING:
     from scheduler.models import Batch, Result, Workunit
+    from scheduler.operations.cancel import Outcome
 
 _AS_IT_IS = (
     "id",
@@ -76,6 +77,11 @@ def progress(one: Batch, found: Progress) -> dict[str, Any]:
         "rate_per_second": found.rate_per_second,
         "seconds_left": found.seconds_left,
     }
+
+
+def cancelled(done: Outcome) -> dict[str, int]:
+    """What became of workunits that were to be cancelled."""
+    return {"cancelled": done.changed, "already": done.already, "finished": done.finished}
 
 
 def workunit(one: Workunit) -> dict[str, Any]:

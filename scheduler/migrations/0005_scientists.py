@@ -177,6 +177,21 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='batch',
+            name='let_go_at',
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='batch',
+            name='tail_at',
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='workunit',
+            name='retried_as',
+            field=models.BigIntegerField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='batch',
             name='completed_at',
             field=models.DateTimeField(blank=True, null=True),
         ),

@@ -75,6 +75,10 @@ class Batch(models.Model):
         "self", models.PROTECT, null=True, blank=True, related_name="followers"
     )
     after_any = models.BooleanField(default=False, db_default=False)
+    # When its workunits were let go, or failed, with that one; NULL while some may still wait.
+    let_go_at = models.DateTimeField(null=True, blank=True)
+    # When most of it was done and what was left was hurried on.
+    tail_at = models.DateTimeField(null=True, blank=True)
     completed_at = models.DateTimeField(null=True, blank=True)
     retired_at = models.DateTimeField(null=True, blank=True)
     # How many workunits it was given, and what became of those that the purger took.
@@ -164,6 +168,8 @@ class Workunit(models.Model):
     )
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
     dependency_failed_at = models.DateTimeField(null=True, blank=True)
+    # Failed, and submitted again: the number of that workunit.
+    retried_as = models.BigIntegerField(null=True, blank=True)
     # Its canonical outputs and its row stay until its batch is retired.
     outputs_kept = models.BooleanField(default=False, db_default=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)

@@ -204,9 +204,7 @@ def delete(batch_id: int) -> None:
         if batch.state not in (State.COMPLETE, State.RETIRED):
             _refuse(batch, "cannot be deleted", "retire it first")
         if follower := Batch.objects.filter(after=batch_id).order_by("id").first():
-            msg = (
-                f"Batch {follower.name!r} follows batch {batch.name!r}. Hint: delete that one first."
-            )
+            msg = f"Batch {follower.name!r} follows {batch.name!r}. Hint: delete that one first."
             raise BatchNotReady(msg)
         left = Workunit.objects.filter(batch_id=batch_id).count()
         if left:

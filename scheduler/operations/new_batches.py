@@ -46,7 +46,7 @@ def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
         if wanted.after is not None:
-            _waits(wanted.after, submitter, after_any=wanted.after_any)
+            waits(wanted.after, submitter, after_any=wanted.after_any)
         try:
             with transaction.atomic():
                 return Batch.objects.create(
@@ -85,7 +85,7 @@ def open_batch(
             app_id=app_id,
             batch_id=row["id"],
             priority=row["priority"],
-            waits=after is not None and _waits(after, submitter, after_any=row["after_any"]),
+            waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
             outputs_kept=row["keep_outputs"],
         ),
     )
@@ -116,7 +116,7 @@ def _by_name(
     wanted: NewBatch, app_id: int, app: str, submitter: Account, now: datetime
 ) -> dict[str, Any] | None:
     if wanted.after is not None:
-        _waits(wanted.after, submitter, after_any=wanted.after_any)
+        waits(wanted.after, submitter, after_any=wanted.after_any)
     columns = _columns(wanted)
     return fetch_one(
         "open_batch",
@@ -175,13 +175,22 @@ def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
             raise BatchRefused(msg)
 
 
-def _waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
+def is_running(state: int, completed_at: datetime | None) -> bool:
+    """Whether some of a batch may still be to end: an aborted one's workunits end one by one."""
+    return state in (State.INIT, State.IN_PROGRESS) or (
+        state == State.ABORTED and completed_at is None
+    )
+
+
+def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
     """Whether a batch that others follow is still to end; raises `BatchRefused` if it failed."""
     row = fetch_one("lock_predecessor", {"id": batch_id})
     if row is None or not (submitter.is_staff or row["submitter_id"] == submitter.pk):
         msg = f"There is no batch {batch_id} to follow. Hint: give the number of a batch of yours."
         raise BatchRefused(msg)
-    if row["state"] in (State.INIT, State.IN_PROGRESS):
+    if is_running(row["state"], row["completed_at"]) and (
+        row["state"] != State.ABORTED or after_any
+    ):
         return True
     if not after_any and (row["state"] == State.ABORTED or row["failed"]):
         how = "was aborted" if row["state"] == State.ABORTED else "has failed workunits"

@@ -52,7 +52,8 @@ class Surroundings:
     """What else bears on a workunit: hosts that asked, science that failed, an outage.
 
     `refused` holds every refusal, newest first; `refused_hosts` and `seen_hosts` only count hosts
-    that are still about, as the timeout checker does.  `target` names for whom alone it is.
+    that are still about, as the timeout checker does.  `target` names for whom alone it is,
+    `predecessor` the batch that its batch follows.
     """
 
     refused: tuple[Refused, ...] = ()
@@ -62,6 +63,7 @@ class Surroundings:
     target: str = ""
     parked: tuple[Parked, ...] = ()
     away_since: datetime | None = None
+    predecessor: str = ""
 
 
 NOTHING_ELSE = Surroundings()
@@ -73,7 +75,11 @@ def explain(
     """What a workunit is, what it waits for, and what would be done to it now."""
     verdict = judge(workunit, now=now)
     has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
-    lines = _of_ended(workunit, verdict) if has_ended else _of_open(workunit, verdict, now)
+    lines = (
+        _of_ended(workunit, verdict)
+        if has_ended
+        else _of_open(workunit, verdict, now, around.predecessor)
+    )
     waits = explain_sending(around) if verdict.counts.unsent and not has_ended else ()
     return (
         *lines,
@@ -119,7 +125,9 @@ def _of_outage(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
         )
 
 
-def _of_open(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterator[str]:
+def _of_open(
+    workunit: WorkunitFacts, verdict: Verdict, now: datetime, predecessor: str
+) -> Iterator[str]:
     counts = verdict.counts
     yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
     if counts.inconclusive and counts.inconclusive == counts.successes:
@@ -127,8 +135,10 @@ def _of_open(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterat
         yield f"its successes disagree: {wanted} are wanted now"
     yield from _of_limits(workunit, counts)
     yield from _of_requests(workunit)
-    if workunit.pending_dependency_count:
+    if workunit.pending_dependency_count and not predecessor:
         yield f"waits for {workunit.pending_dependency_count} workunits that it depends on"
+    elif workunit.pending_dependency_count:
+        yield f"waits for batch {predecessor} to end"
     if workunit.start_after is not None and workunit.start_after > now:
         yield f"must not start before {at(workunit.start_after)}"
     yield from _waits_for_results(workunit)
@@ -198,6 +208,9 @@ def _of_ended(workunit: WorkunitFacts, verdict: Verdict) -> Iterator[str]:
 def _waits_for_deletion(workunit: WorkunitFacts) -> Iterator[str]:
     if workunit.assimilate_state != AssimilateState.DONE:
         return
+    if workunit.outputs_kept:
+        what = "its outputs are" if workunit.canonical_result_id is not None else "its inputs are"
+        yield f"{what} kept until its batch is retired"
     states = [result.file_delete_state for result in workunit.results]
     pending = sum(state in {FileDeleteState.READY, FileDeleteState.ERROR} for state in states)
     if pending or workunit.file_delete_state in {FileDeleteState.READY, FileDeleteState.ERROR}:

@@ -44,6 +44,7 @@ STATEMENTS = (
     "finished_when_assimilated",
     "outputs_kept_until_assimilated",
     "canonical_outputs_kept_until_judged",
+    "kept_outputs_exist",
     "inputs_kept_until_over",
     "host_credit_is_its_sum",
     "account_credit_is_its_sum",

@@ -58,6 +58,8 @@ def status(now: datetime) -> Expression:
 class Progress:
     """How many workunits of a batch are where; purged ones are among the done and the failed.
 
+    A failed one that was submitted again is counted no more: its successor is.
+
     `rate_per_second` is that of the last minutes; None of `seconds_left` is: nobody can say.
     """
 
@@ -104,7 +106,7 @@ def progress_of(batches: Iterable[Batch], *, now: datetime) -> dict[int, Progres
     counts: dict[int, dict[str, int]] = {batch_id: {} for batch_id in known}
     recent: dict[int, int] = dict.fromkeys(known, 0)
     rows = (
-        Workunit.objects.filter(batch_id__in=list(known))
+        Workunit.objects.filter(batch_id__in=list(known), retried_as=None)
         .annotate(status=status(now))
         .values_list("batch_id", "status")
         .annotate(

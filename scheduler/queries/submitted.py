@@ -6,10 +6,11 @@ too; a workunit without a batch is the project's.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 
 from scheduler.models import Account, Batch, Result, ResultFile, Workunit, WorkunitFile
 from scheduler.queries.progress import status
@@ -42,6 +43,18 @@ def with_inputs(workunits: QuerySet[Workunit]) -> QuerySet[Workunit]:
     return workunits.prefetch_related(
         Prefetch("input_files", inputs), Prefetch("results", attempts)
     )
+
+
+def not_theirs(
+    viewer: Account | None, *, ids: Collection[int], names: Collection[str]
+) -> list[str]:
+    """Which of these workunits he has not: names, and ids with a hash before them."""
+    rows = Workunit.objects.filter(Q(pk__in=ids) | Q(name__in=names))
+    if viewer is not None:
+        rows = rows.filter(batch__submitter=viewer)
+    found = list(rows.values_list("pk", "name"))
+    missing_ids = sorted(set(ids) - {pk for pk, _ in found})
+    return sorted(set(names) - {name for _, name in found}) + [f"#{pk}" for pk in missing_ids]
 
 
 def containing(rows: QuerySet[Any], meta: dict[str, Any]) -> QuerySet[Any]:

@@ -121,7 +121,7 @@ def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
 def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
     """What else bears on a workunit, in a handful of statements."""
     workunit = Workunit.objects.select_related(
-        "app", "target_host", "target_account", "target_team"
+        "app", "batch__after", "target_host", "target_account", "target_team"
     ).get(pk=workunit_id)
     refusals = list(Refusal.objects.filter(workunit_id=workunit_id).order_by("-at", "-id"))
     hosts = {host.pk: host for host in Host.objects.filter(pk__in=[r.host_id for r in refusals])}
@@ -145,6 +145,7 @@ def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
         target=_target(workunit),
         parked=_parked(workunit_id),
         away_since=sign if is_away else None,
+        predecessor=_predecessor(workunit),
     )
 
 
@@ -176,6 +177,12 @@ def _target(workunit: Workunit) -> str:
     if workunit.target_account is not None:
         return f"the hosts of {workunit.target_account}"
     return f"the team {workunit.target_team}" if workunit.target_team is not None else ""
+
+
+def _predecessor(workunit: Workunit) -> str:
+    """The batch that its own one follows."""
+    batch = workunit.batch
+    return batch.after.name if batch is not None and batch.after is not None else ""
 
 
 def _parked(workunit_id: int) -> tuple[Parked, ...]:

@@ -3,11 +3,15 @@ SELECT
     batch.id,
     batch.name,
     batch.state,
+    batch.completed_at,
     batch.submitter_id,
     batch.purged_failed > 0 OR EXISTS (
         SELECT 1
         FROM workunit
-        WHERE workunit.batch_id = batch.id AND workunit.error_mask <> 0
+        WHERE
+            workunit.batch_id = batch.id
+            AND workunit.error_mask <> 0
+            AND workunit.retried_as IS NULL
     ) AS failed
 FROM batch
 WHERE batch.id = %(id)s::bigint

@@ -21,7 +21,9 @@ ON CONFLICT (submitter_id, name) DO UPDATE
     SET
         state = excluded.state,
         app_id = excluded.app_id,
-        completed_at = NULL
+        completed_at = NULL,
+        let_go_at = NULL,
+        tail_at = NULL
     WHERE
         batch.state = any(%(open)s::smallint[])
         AND coalesce(batch.app_id, excluded.app_id) = excluded.app_id

@@ -3,7 +3,9 @@ UPDATE batch
 SET
     state = %(in_progress)s::smallint,
     app_id = %(app_id)s::bigint,
-    completed_at = NULL
+    completed_at = NULL,
+    let_go_at = NULL,
+    tail_at = NULL
 WHERE
     id = %(id)s::bigint
     AND submitter_id = %(submitter_id)s::bigint

@@ -11,9 +11,10 @@ from datetime import timedelta
 import pytest
 
 from scheduler import storage
-from scheduler.models import Batch, ResultFile
+from scheduler.models import Batch, ResultFile, Workunit
+from scheduler.operations import submitters
 from tests.conftest import NOON
-from tests.rows import a_result, an_account, an_output, update
+from tests.rows import a_result, an_account, an_app, an_output, update
 from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
 
 pytestmark = pytest.mark.django_db
@@ -369,3 +370,121 @@ def test_the_rate_is_that_of_the_last_minutes(eve):
     found = progress_of([batch], now=NOON + timedelta(hours=1))[batch.pk]
     assert found.rate_per_second == pytest.approx(3 / 300)
     assert found.seconds_left == pytest.approx(600)
+
+
+# What is done to batches
+
+
+@pytest.fixture
+def rights(eve):
+    """Let her submit for every app."""
+    submitters.allow(eve.account, apps=None, now=NOON)
+
+
+@pytest.mark.usefixtures("rights")
+def test_a_batch_is_made_changed_aborted_and_retired(eve):
+    app = an_app()
+    made = eve.post("batches", {"app": app.name, "name": "sweep", "meta": {"n": 1}})
+    told = made.json()
+    assert (made.status_code, told["name"], told["state"]) == (201, "sweep", "init")
+    assert told["keep_outputs"] is True
+    assert made["Location"].endswith(f"/api/v1/batches/{told['id']}")
+    path = f"batches/{told['id']}"
+    changed = eve.patch(path, {"meta": {"n": 2}, "accelerate_tail": True}).json()
+    assert (changed["meta"], changed["accelerate_tail"]) == ({"n": 2}, True)
+    in_batch(Batch.objects.get())
+    early = eve.post(f"{path}/retire")
+    assert (early.status_code, early.json()["code"]) == (409, "batch_not_ready")
+    assert early.json()["hint"] == "wait for its end, or abort it."
+    done = eve.post(f"{path}/abort", {"reason": "enough"})
+    assert done.json() == {"cancelled": 1, "already": 0, "finished": 0}
+    assert eve.post(f"{path}/abort").json() == {"cancelled": 0, "already": 1, "finished": 0}
+    assert eve.post(f"{path}/retire").json() == {"let_go": 1}
+    assert eve.post(f"{path}/abort").status_code == 409
+    assert eve.post(f"{path}/retry").status_code == 409
+    assert eve.get(path).json()["state"] == "retired"
+
+
+@pytest.mark.usefixtures("rights")
+def test_a_batch_may_follow_ones_own_batch_and_no_others(eve):
+    app, others = an_app(), a_batch("theirs")
+    first = eve.post("batches", {"app": app.name}).json()
+    second = eve.post("batches", {"app": app.name, "after": first["id"]}).json()
+    assert second["after"] == first["id"]
+    refused = eve.post("batches", {"app": app.name, "after": others.pk})
+    assert (refused.status_code, refused.json()["code"]) == (422, "batch_refused")
+    assert "There is no batch" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"app": "nowhere"}, 422, "There is no such app"),
+        ({"app": "here", "colour": 1}, 400, "There is no field 'colour'"),
+        ({"app": "here", "expire_at": "2020-01-01T00:00:00Z"}, 422, "expire"),
+        ({"app": "here", "name": "taken"}, 422, "already"),
+        (
+            {"app": "here", "expires_in_seconds": 5, "expire_at": "2090-01-01T00:00:00Z"},
+            422,
+            "Both",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("rights")
+def test_a_batch_that_cannot_be_is_refused(eve, body, status, said):
+    an_app("here")
+    a_batch("taken", eve.account)
+    answer = eve.post("batches", body)
+    assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.json()
+    assert Batch.objects.count() == 1
+
+
+def test_who_may_not_submit_makes_no_batch_and_retries_nothing(eve):
+    batch = a_batch(submitter=eve.account)
+    assert eve.post("batches", {"app": batch.app.name}).status_code == 403
+    assert eve.post(f"batches/{batch.pk}/retry").status_code == 403
+
+
+@pytest.mark.usefixtures("rights")
+def test_what_failed_is_retried(eve):
+    batch = a_batch(submitter=eve.account)
+    failed = failed_in(batch, error_mask=2)
+    stopped = failed_in(batch)
+    told = eve.post(f"batches/{batch.pk}/retry").json()
+    assert told == {"count": 1, "cancelled": 1, "inputs_gone": 0, "names_taken": 0}
+    named = eve.post(f"batches/{batch.pk}/retry", {"workunits": [stopped.name]}).json()
+    assert named["count"] == 1
+    wrong = eve.post(f"batches/{batch.pk}/retry", {"workunits": ["nobody"]})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "workunits_not_found")
+    names = {one["name"] for one in eve.get("workunits", {"status": "unsent"}).json()["results"]}
+    assert names == {f"{failed.name}.2", f"{stopped.name}.2"}
+
+
+def test_workunits_are_cancelled_all_that_are_named_or_none(eve):
+    batch, others = a_batch(submitter=eve.account), a_batch("theirs")
+    mine, done, theirs = in_batch(batch), done_in(batch), in_batch(others)
+    refused = eve.post("workunits/cancel", {"names": [mine.name, theirs.name]})
+    assert (refused.status_code, theirs.name in refused.json()["detail"]) == (404, True)
+    assert Workunit.objects.filter(cancel_requested_at=None).count() == 3
+    told = eve.post("workunits/cancel", {"names": [mine.name], "ids": [done.pk], "reason": "no"})
+    assert told.json() == {"cancelled": 1, "already": 0, "finished": 1}
+    mine.refresh_from_db()
+    assert mine.cancel_reason == "no"
+    again = eve.post(f"workunits/{mine.pk}/cancel").json()
+    assert again == {"cancelled": 0, "already": 1, "finished": 0}
+    assert eve.post(f"workunits/{theirs.pk}/cancel").status_code == 404
+    assert eve.post("workunits/cancel", {"batch": batch.pk}).json()["finished"] == 1
+    for nothing in ({}, {"ids": [], "reason": "x"}, {"ids": [1], "batch": 1}):
+        assert eve.post("workunits/cancel", nothing).status_code == 400
+
+
+@pytest.mark.usefixtures("rights")
+def test_nobody_touches_what_is_anothers(eve):
+    batch = a_batch()
+    failed_in(batch)
+    assert eve.patch(f"batches/{batch.pk}", {"name": "mine"}).status_code == 404
+    for what in ("abort", "retire", "retry"):
+        assert eve.post(f"batches/{batch.pk}/{what}").status_code == 404
+    assert eve.post("workunits/cancel", {"batch": batch.pk}).status_code == 404
+    batch.refresh_from_db()
+    assert (batch.name, batch.state) == ("b", Batch.State.IN_PROGRESS)

@@ -1,0 +1,14 @@
+-- Note that no workunit of a batch waits for another batch any more, if that is still so.
+UPDATE batch
+SET let_go_at = %(now)s::timestamptz
+WHERE
+    id = %(batch_id)s::bigint
+    AND let_go_at IS NULL
+    AND NOT EXISTS (
+        SELECT 1
+        FROM workunit
+        WHERE
+            workunit.batch_id = batch.id
+            AND workunit.pending_dependency_count > 0
+            AND workunit.dependency_failed_at IS NULL
+    )

@@ -1,0 +1,13 @@
+-- Outputs that are kept for a submitter are not given up, and only kept until the batch is retired.
+SELECT
+    w.name,
+    CASE
+        WHEN b.retired_at IS NOT NULL THEN 'outputs are kept although the batch is retired'
+        ELSE 'outputs are kept, and were given up'
+    END AS detail
+FROM workunit AS w
+LEFT JOIN batch AS b ON w.batch_id = b.id
+LEFT JOIN result AS r ON w.canonical_result_id = r.id
+WHERE
+    w.outputs_kept
+    AND (b.retired_at IS NOT NULL OR r.file_delete_state <> 0)

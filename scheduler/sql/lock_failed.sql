@@ -1,0 +1,17 @@
+-- Failed workunits of a batch that were not submitted again, some at a time, or those that are named.
+SELECT
+    id,
+    name,
+    error_mask,
+    past_inputs IS NOT NULL AS inputs_gone,
+    rsc_fpops_est * target_nresults AS operations
+FROM workunit
+WHERE
+    batch_id = %(batch_id)s::bigint
+    AND id > %(after_id)s::bigint
+    AND error_mask <> 0
+    AND retried_as IS NULL
+    AND (%(names)s::text[] IS NULL OR name = any(%(names)s::text[]))
+ORDER BY id
+LIMIT %(limit)s::integer
+FOR NO KEY UPDATE

@@ -1,0 +1,77 @@
+-- Failed workunits once more, under new names, with their inputs and the births in the ledger.
+WITH again AS (
+    SELECT *
+    FROM unnest(
+        %(ids)s::bigint[], %(new_ids)s::bigint[], %(priorities)s::integer[]
+    ) AS pair (id, new_id, priority)
+),
+
+born AS (
+    INSERT INTO workunit (
+        id, name, app_id, batch_id, queue_id, command_line, outputs, keywords, meta,
+        rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, rsc_bandwidth_bound,
+        delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,
+        max_success_results, max_timeouts, priority, size_class, app_version_num,
+        start_after, start_before, end_before, release_state, pending_dependency_count,
+        target_host_id, target_account_id, target_team_id, broadcast, outputs_kept,
+        transition_at, created_at
+    )
+    SELECT
+        again.new_id, w.name || '.2', w.app_id, w.batch_id, w.queue_id, w.command_line, w.outputs,
+        w.keywords, w.meta, w.rsc_fpops_est, w.rsc_fpops_bound, w.rsc_memory_bound,
+        w.rsc_disk_bound, w.rsc_bandwidth_bound, w.delay_bound, w.min_quorum, w.target_nresults,
+        w.max_error_results, w.max_total_results, w.max_success_results, w.max_timeouts,
+        coalesce(again.priority, w.priority), w.size_class, w.app_version_num,
+        w.start_after,
+        CASE WHEN w.start_before > %(now)s::timestamptz THEN w.start_before END,
+        CASE WHEN w.end_before > %(now)s::timestamptz THEN w.end_before END,
+        CASE
+            WHEN %(waits)s::boolean THEN %(inactive)s::smallint ELSE %(released)s::smallint
+        END,
+        %(waits)s::boolean::integer,
+        w.target_host_id, w.target_account_id, w.target_team_id, w.broadcast,
+        %(outputs_kept)s::boolean, %(now)s::timestamptz, %(now)s::timestamptz
+    FROM again
+    INNER JOIN workunit AS w ON again.id = w.id
+    ORDER BY again.new_id
+    ON CONFLICT (name) DO NOTHING
+    RETURNING id
+),
+
+marked AS (
+    UPDATE workunit
+    SET retried_as = again.new_id
+    FROM again
+    INNER JOIN born ON again.new_id = born.id
+    WHERE workunit.id = again.id
+),
+
+inputs AS (
+    INSERT INTO workunit_file (workunit_id, position, file_id, open_name, copy_file, sticky)
+    SELECT
+        again.new_id,
+        input.position,
+        input.file_id,
+        input.open_name,
+        input.copy_file,
+        input.sticky
+    FROM again
+    INNER JOIN born ON again.new_id = born.id
+    INNER JOIN workunit_file AS input ON again.id = input.workunit_id
+),
+
+births AS (
+    INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        born.id,
+        %(axis)s::smallint,
+        %(nothing)s::smallint,
+        %(open)s::smallint,
+        %(submitted)s::smallint,
+        %(submitter)s::smallint
+    FROM born
+    WHERE %(ledger)s::boolean
+)
+
+SELECT id FROM born

@@ -1,0 +1,347 @@
+"""How batches end: outputs are kept until they are retired, and others follow them."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemons import file_deleter, housekeeper, purger, transitioner
+from scheduler import storage
+from scheduler.models import Batch, LedgerEntry, ResultFile, Workunit
+from scheduler.operations import batches, cancel, followers, new_batches, retry
+from scheduler.operations.batches import BadChange, BatchNotReady
+from scheduler.queries import invariants, work
+from scheduler.queries.progress import costs_of, progress_of
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+from tests.rows import a_result, an_app, an_input, hours, settled, update
+from tests.scientists import a_batch, done_in, failed_in, in_batch
+
+pytestmark = pytest.mark.django_db
+
+State = Batch.State
+LATER = hours(2)
+
+
+def reread(row):
+    row.refresh_from_db()
+    return row
+
+
+def woken(workunit):
+    update(workunit, transition_at=NOON)
+    a_pass(transitioner)
+    return reread(workunit)
+
+
+def broken() -> list[str]:
+    """What the invariants about files find; rows of tests have no ledger."""
+    about = {"kept_outputs_exist", "needed_outputs_exist", "inputs_have_a_workunit"}
+    found = [one for one in invariants.invariants() if one.name in about]
+    return [str(what) for one in found for what in one.find(LATER)]
+
+
+# Kept outputs
+
+
+def test_the_answer_of_a_batch_that_keeps_outputs_stays_until_it_is_retired():
+    batch = a_batch(app=an_app(one_result_per="nothing"))
+    workunit = done_in(batch)
+    spare = a_result(workunit, "valid", output=b"42", uploaded=True)
+    woken(workunit)
+    kept, gone = workunit.results.order_by("id")
+    assert (kept.file_delete_state, gone.file_delete_state) == (0, 1)
+    assert reread(workunit).file_delete_state == 1
+    a_pass(file_deleter)
+    assert storage.upload_path(kept.output_files.get().name).exists()
+    assert not storage.upload_path(spare.output_files.get().name).exists()
+    a_pass(purger, now=hours(10_000))
+    assert broken() == []
+    batches.complete(now=NOON)
+    assert batches.retire(batch.pk, now=LATER) == 1
+    a_pass(transitioner, now=LATER)
+    a_pass(file_deleter, now=LATER)
+    assert not storage.upload_path(kept.output_files.get().name).exists()
+    a_pass(purger, now=hours(10_000))
+    assert not Workunit.objects.exists()
+
+
+def test_the_inputs_of_what_failed_stay_as_well_for_it_to_be_tried_again():
+    batch = a_batch()
+    failed, done = failed_in(batch), done_in(batch)
+    an_input(done, file=an_input(failed))
+    woken(failed)
+    woken(done)
+    assert (reread(failed).file_delete_state, reread(done).file_delete_state) == (0, 1)
+
+
+def test_a_kept_answer_that_is_given_up_is_found_out():
+    batch = a_batch()
+    workunit = done_in(batch)
+    assert broken() == []
+    update(workunit.results.get(), file_delete_state=1)
+    assert any("kept" in line for line in broken())
+
+
+def test_explain_says_that_files_are_kept():
+    workunit = done_in(a_batch())
+    said = work.explanation_of_workunit(workunit.pk, now=NOON).reasons
+    assert "its outputs are kept until its batch is retired" in said
+
+
+def test_what_a_purged_workunit_came_to_is_remembered_by_its_batch():
+    batch = a_batch(keep_outputs=False)
+    done, failed = done_in(batch), failed_in(batch)
+    update(done.results.get(), granted_credit=7)
+    before = (progress_of([batch], now=NOON), costs_of([batch]))
+    for workunit in (done, failed):
+        woken(workunit)
+    a_pass(file_deleter)
+    a_pass(purger, now=hours(10_000))
+    assert not Workunit.objects.exists()
+    reread(batch)
+    assert (batch.purged_done, batch.purged_failed) == (1, 1)
+    assert (progress_of([batch], now=NOON), costs_of([batch])) == before
+    assert costs_of([batch])[batch.pk].credit == 7
+
+
+# Ending
+
+
+def test_a_batch_is_complete_from_a_moment_on():
+    batch = a_batch()
+    done_in(batch)
+    assert batches.complete(now=LATER) == 1
+    assert (reread(batch).state, batch.completed_at) == (State.COMPLETE, LATER)
+
+
+def test_an_aborted_batch_stays_so_and_tells_when_its_last_workunit_was_over():
+    batch = a_batch()
+    open_one = in_batch(batch, transition_at=None)
+    assert batches.abort(batch.pk, reason="enough", now=NOON).changed == 1
+    assert batches.complete(now=NOON) == 0
+    settled(open_one, assimilate_state=2)
+    assert batches.complete(now=LATER) == 1
+    assert (reread(batch).state, batch.completed_at) == (State.ABORTED, LATER)
+
+
+def test_what_is_over_cannot_be_aborted_nor_what_runs_be_retired():
+    over, running = a_batch("over", state=State.COMPLETE), a_batch("running")
+    with pytest.raises(BatchNotReady, match=r"there is nothing to abort.*Hint: retire it"):
+        batches.abort(over.pk, reason="", now=NOON)
+    with pytest.raises(BatchNotReady, match=r"cannot be retired.*Hint: wait for its end"):
+        batches.retire(running.pk, now=NOON)
+    assert (reread(over).state, reread(running).state) == (State.COMPLETE, State.IN_PROGRESS)
+
+
+def test_retiring_twice_changes_nothing():
+    batch = a_batch(state=State.COMPLETE)
+    done_in(batch)
+    assert batches.retire(batch.pk, now=NOON) == 1
+    assert batches.retire(batch.pk, now=LATER) == 0
+    assert reread(batch).retired_at == NOON
+
+
+@pytest.mark.parametrize("state", [State.ABORTED, State.RETIRED])
+def test_the_housekeeper_goes_on_where_a_crash_cut_an_end_short(state, monkeypatch):
+    monkeypatch.setattr(batches, "_CHUNK", 2)
+    monkeypatch.setattr(cancel, "_CHUNK", 2)
+    batch = a_batch(state=State.IN_PROGRESS if state == State.ABORTED else State.COMPLETE)
+    make = in_batch if state == State.ABORTED else done_in
+    for _ in range(5):
+        make(batch)
+    # The batch's own state is committed, and the first chunk perhaps.
+    update(batch, state=state)
+    assert batches.finish(now=NOON) == 5
+    assert batches.finish(now=NOON) == 0
+    if state == State.RETIRED:
+        assert reread(batch).retired_at == NOON
+        assert not Workunit.objects.filter(outputs_kept=True).exists()
+    else:
+        assert not Workunit.objects.filter(cancel_requested_at=None).exists()
+
+
+def test_a_batch_is_changed_but_not_into_nonsense():
+    batch = a_batch()
+    a_batch("taken", batch.submitter)
+    batches.change(batch.pk, {"expire_at": LATER, "meta": {"a": 1}, "name": "new"}, now=NOON)
+    assert (reread(batch).expire_at, batch.meta, batch.name) == (LATER, {"a": 1}, "new")
+    with pytest.raises(BadChange, match=r"is past.*Hint: abort it"):
+        batches.change(batch.pk, {"expire_at": NOON}, now=NOON)
+    with pytest.raises(BadChange, match="There is a batch 'taken' already"):
+        batches.change(batch.pk, {"name": "taken"}, now=NOON)
+    update(batch, state=State.RETIRED)
+    with pytest.raises(BatchNotReady, match="change its name or meta alone"):
+        batches.change(batch.pk, {"accelerate": True}, now=NOON)
+
+
+def test_a_batch_that_others_follow_is_not_deleted():
+    first = a_batch("first", state=State.RETIRED)
+    a_batch("second", first.submitter, after=first)
+    with pytest.raises(BatchNotReady, match="'second' follows 'first'"):
+        batches.delete(first.pk)
+
+
+# Following
+
+
+def a_chain(**fields):
+    """Two batches, the second after the first, and a workunit of each."""
+    first = a_batch("first")
+    second = a_batch("second", first.submitter, after=first, app=first.app, **fields)
+    waiting = in_batch(second, release_state=1, pending_dependency_count=1)
+    return first, second, waiting
+
+
+def state_of(workunit) -> tuple[int, int]:
+    reread(workunit)
+    return workunit.release_state, workunit.error_mask
+
+
+def test_a_batch_waits_until_the_one_that_it_follows_is_done():
+    first, second, waiting = a_chain()
+    before = in_batch(first)
+    a_pass(transitioner)
+    assert followers.settle(now=NOON) == 0
+    assert "waits for batch first to end" in work.reasons_of(waiting.pk, now=NOON)
+    settled(before, a_result(before, "valid"), assimilate_state=2, transition_at=None)
+    a_pass(housekeeper)
+    a_pass(transitioner)
+    assert state_of(waiting) == (3, 0)
+    assert waiting.results.count() == 2
+    assert reread(second).let_go_at == NOON
+    assert followers.settle(now=LATER) == 0
+
+
+@pytest.mark.parametrize("how", ["failed", "aborted", "purged"])
+def test_a_batch_fails_with_the_one_that_it_follows_and_so_does_who_follows_it(how):
+    first, second, waiting = a_chain()
+    third = a_batch("third", first.submitter, after=second, app=first.app)
+    last = in_batch(third, release_state=1, pending_dependency_count=1)
+    if how == "failed":
+        failed_in(first)
+        done_in(first)
+    elif how == "purged":
+        update(first, purged_failed=1)
+    else:
+        in_batch(first)
+        batches.abort(first.pk, reason="", now=NOON)
+    batches.complete(now=NOON)
+    assert followers.settle(now=NOON) == 1
+    a_pass(transitioner)
+    assert state_of(waiting) == (1, 256)
+    entry = LedgerEntry.objects.filter(workunit_id=waiting.pk).order_by("id")[0]
+    assert entry.because == 20 or entry.because
+    update(waiting, assimilate_state=2, finished_at=NOON)
+    batches.complete(now=NOON)
+    assert reread(second).state == State.COMPLETE
+    assert followers.settle(now=NOON) == 1
+    a_pass(transitioner)
+    assert state_of(last) == (1, 256)
+
+
+def test_after_any_waits_for_the_end_whatever_it_is():
+    first, _, waiting = a_chain(after_any=True)
+    running = in_batch(first)
+    batches.abort(first.pk, reason="", now=NOON)
+    assert followers.settle(now=NOON) == 0
+    settled(running, assimilate_state=2)
+    batches.complete(now=NOON)
+    assert followers.settle(now=NOON) == 1
+    a_pass(transitioner)
+    assert state_of(waiting) == (3, 0)
+
+
+def test_letting_go_survives_a_crash_between_two_chunks(monkeypatch):
+    monkeypatch.setattr(followers, "_CHUNK", 2)
+    first, second, _ = a_chain()
+    for _ in range(4):
+        in_batch(second, release_state=1, pending_dependency_count=1)
+    update(first, state=State.COMPLETE)
+    one = Workunit.objects.filter(batch=second).earliest("id")
+    update(one, pending_dependency_count=0)  # the chunk that was committed
+    assert followers.settle(now=NOON) == 4
+    assert not Workunit.objects.filter(pending_dependency_count__gt=0).exists()
+
+
+def test_who_is_born_waiting_while_others_are_let_go_is_let_go_too():
+    first, second, _ = a_chain()
+    update(first, state=State.COMPLETE)
+    assert followers.settle(now=NOON) == 1
+    # The first batch is opened again, the second one added to: it waits anew.
+    update(first, state=State.IN_PROGRESS)
+    late = in_batch(second, release_state=1, pending_dependency_count=1)
+    update(second, let_go_at=None)
+    update(first, state=State.COMPLETE)
+    assert followers.settle(now=LATER) == 1
+    assert reread(late).pending_dependency_count == 0
+
+
+# Trying again
+
+
+def test_what_failed_is_submitted_again_with_all_that_it_was_given():
+    batch = a_batch(state=State.COMPLETE)
+    failed = failed_in(
+        batch, error_mask=2, command_line="--x 1", meta={"n": 1}, end_before=hours(-1)
+    )
+    file = an_input(failed)
+    done_in(batch)
+    assert retry.retry(batch.pk, now=NOON) == retry.Retried(count=1)
+    again = Workunit.objects.get(name=f"{failed.name}.2")
+    assert (again.command_line, again.meta, again.end_before) == ("--x 1", {"n": 1}, None)
+    assert (again.outputs, again.min_quorum, again.outputs_kept) == (failed.outputs, 2, True)
+    assert again.input_files.get().file == file
+    assert (reread(batch).state, batch.completed_at) == (State.IN_PROGRESS, None)
+    found = progress_of([batch], now=NOON)[batch.pk]
+    assert (found.total, found.done, found.failed, found.unsent) == (2, 1, 0, 1)
+    assert retry.retry(batch.pk, now=NOON) == retry.Retried()
+    a_pass(transitioner)
+    assert again.results.count() == 2
+    assert broken() == []
+
+
+def test_what_was_cancelled_is_only_tried_again_by_name():
+    batch = a_batch()
+    stopped = failed_in(batch)
+    assert retry.retry(batch.pk, now=NOON) == retry.Retried(cancelled=1)
+    assert retry.retry(batch.pk, names=[stopped.name], now=NOON).count == 1
+    with pytest.raises(cancel.WorkunitsNotFound, match="failed workunit nobody"):
+        retry.retry(batch.pk, names=["nobody"], now=NOON)
+
+
+def test_what_cannot_be_tried_again_is_counted():
+    batch = a_batch()
+    failed_in(batch, error_mask=2, past_inputs=[])
+    taken = failed_in(batch, error_mask=2)
+    in_batch(batch, name=f"{taken.name}.2")
+    assert retry.retry(batch.pk, now=NOON) == retry.Retried(inputs_gone=1, names_taken=1)
+
+
+def test_a_batch_that_was_given_up_takes_no_retries():
+    batch = a_batch(state=State.ABORTED)
+    with pytest.raises(BatchNotReady, match="aborted and takes no more work"):
+        retry.retry(batch.pk, now=NOON)
+
+
+def test_a_follower_may_start_once_what_failed_was_tried_again_and_done():
+    first, second, waiting = a_chain()
+    failed = failed_in(first, error_mask=2)
+    update(first, state=State.COMPLETE)
+    followers.settle(now=NOON)
+    update(waiting, error_mask=256, assimilate_state=1)
+    update(waiting, assimilate_state=2, finished_at=NOON)
+    with pytest.raises(new_batches.BatchRefused, match="has failed workunits"):
+        retry.retry(second.pk, now=NOON)
+    retry.retry(first.pk, now=NOON)
+    again = Workunit.objects.get(name=f"{failed.name}.2")
+    settled(again, a_result(again, "valid"), assimilate_state=2)
+    batches.complete(now=NOON)
+    assert retry.retry(second.pk, now=NOON).count == 1
+    assert Workunit.objects.get(name=f"{waiting.name}.2").release_state == 3
+
+
+def test_outputs_of_the_retired_are_not_said_to_be_kept():
+    batch = a_batch(state=State.RETIRED, retired_at=NOON)
+    done_in(batch)
+    assert any("retired" in line for line in broken())
+    assert ResultFile.objects.count() == 1
