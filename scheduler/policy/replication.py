@@ -174,7 +174,7 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
     """
     found = (
         (Because.CANCELLED, workunit.cancel_requested_at is not None),
-        (Because.DEPENDENCY_FAILED, workunit.dependency_failed_at is not None),
+        (Because.DEPENDENCY_FAILED, dependency_failed(workunit)),
         (Because.EXPIRED, _has_expired(workunit, counts, now=now)),
         (Because.UNSENDABLE, _is_unsendable(workunit, counts)),
         (Because.TOO_MANY_ERRORS, has_too_many_errors(workunit, counts)),
@@ -184,6 +184,11 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
     )
     reasons = tuple(because for because, applies in found if applies)
     return (*reasons, Because.NO_AGREEMENT) if _nobody_agrees(reasons, counts) else reasons
+
+
+def dependency_failed(workunit: WorkunitFacts) -> bool:
+    """Whether the batch that its own one follows came to nothing."""
+    return workunit.dependency_failed_at is not None
 
 
 def has_too_many_errors(workunit: WorkunitFacts, counts: Counts) -> bool:

@@ -12,6 +12,7 @@ TIMEOUTS = "tests/database/test_timeout_checker.py"
 OUTAGES = "tests/pure/policy/test_outages.py"
 SENDABILITY = "tests/pure/policy/test_sendability.py"
 DELETER = "tests/database/test_file_deleter.py"
+BATCH_ENDS = "tests/database/test_batch_ends.py"
 ANTIQUES = "tests/database/test_antiques.py"
 EXPLAIN = "tests/database/test_explain.py"
 OUTAGES_KEPT = "tests/database/test_outages.py"
@@ -69,6 +70,31 @@ RULES = (
         "The class of hosts is forgotten when only errors came",
         Code("scheduler.policy.replication:_only_errors_came", always(False)),
         (REPLICATION,),
+    ),
+    Switch(
+        "Outputs are kept for their submitter until he retires their batch",
+        Code("scheduler.policy.settled:outputs_are_kept", always(False)),
+        (REPLICATION, BATCH_ENDS),
+    ),
+    Switch(
+        "Inputs of what failed are kept for it to be tried again",
+        Code("scheduler.policy.settled:inputs_are_kept", always(False)),
+        (REPLICATION, BATCH_ENDS),
+    ),
+    Switch(
+        "What waits for a batch that failed fails with it",
+        Code("scheduler.policy.replication:dependency_failed", always(False)),
+        (REPLICATION, BATCH_ENDS),
+    ),
+    Switch(
+        "A batch waits until the one that it follows has no open workunit",
+        Sql("read_followers", "follower.let_go_at IS NULL AND (", "TRUE OR ("),
+        (BATCH_ENDS,),
+    ),
+    Switch(
+        "A failed workunit that was tried again fails nobody",
+        Sql("read_followers", "AND workunit.retried_as IS NULL", ""),
+        (BATCH_ENDS,),
     ),
     Switch(
         "A workunit expires at its end",

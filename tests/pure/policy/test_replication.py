@@ -326,6 +326,30 @@ def test_files_are_kept_for_the_apps_delay_counted_from_the_last_report():
     assert files_to_delete(workunit, now=later(days=3)) == [1, 2]
 
 
+def test_outputs_that_are_kept_for_their_submitter_stay_and_no_others():
+    workunit = an_assimilated("valid valid error", outputs_kept=True)
+    verdict = judge(workunit, now=NOON)
+    assert files_to_delete(workunit) == [2, 3]
+    assert verdict.delete_inputs
+    assert verdict.look_again_at is None
+
+
+def test_inputs_stay_for_what_failed_to_be_tried_again():
+    failed = a_workunit(
+        "nocheck error", error_mask=2, assimilate_state=AssimilateState.DONE, outputs_kept=True
+    )
+    assert not judge(failed, now=NOON).delete_inputs
+    assert files_to_delete(failed) == [1, 2]
+    assert judge(replace(failed, outputs_kept=False), now=NOON).delete_inputs
+
+
+def test_what_waits_for_a_batch_that_failed_fails_with_it():
+    workunit = a_workunit(
+        release_state=ReleaseState.INACTIVE, pending_dependency_count=1, dependency_failed_at=NOON
+    )
+    assert judge(workunit, now=NOON).failures == (Because.DEPENDENCY_FAILED,)
+
+
 # What nobody may have
 
 
@@ -554,6 +578,8 @@ def workunits(draw):
         error_mask=2 if ending == "reason" else 0,
         need_validate=draw(st.booleans()),
         unsendable_at=draw(maybe_times),
+        dependency_failed_at=draw(maybe_times),
+        outputs_kept=draw(st.booleans()),
         broadcast=draw(st.sampled_from([False, False, True])),
         delay_bound=draw(st.sampled_from([None, DAY, 20 * DAY])),
         delete_delay=draw(st.sampled_from([None, timedelta(hours=1), 3 * DAY])),
