@@ -1,4 +1,4 @@
-"""How batches end: outputs are kept until they are retired, and others follow them."""
+"""How batches end: outputs are kept until they are retired; others follow them."""
 
 from __future__ import annotations
 
