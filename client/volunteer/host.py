@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import socket
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from volunteer.wire.messages import HostFacts
 
 _BENCHMARK_SECONDS = 0.05
+_ENGINE_SECONDS = 10.0
 _BENCHMARK_VALID_SECONDS = 5 * 86400
 # math.dist does about this many floating-point operations for each coordinate.
 _OPERATIONS_PER_COORDINATE = 12
@@ -69,6 +71,7 @@ def read_host(folder: Path, slots: int, now: float) -> HostFacts:
         disk_total=float(total),
         disk_free=float(free),
         os_name=_os_name(),
+        container_engine=_container_engine(),
         os_version=f"{_release().get('PRETTY_NAME', '')} [{platform.release()}]".strip(),
     )
 
@@ -134,6 +137,33 @@ def _release() -> dict[str, str]:
 def _os_name() -> str:
     distribution = _release().get("NAME", "").split()[:1]
     return " ".join([platform.system(), *distribution])
+
+
+def _container_engine() -> str:
+    """Give the version of podman or docker, if there is one that can run containers; else ""."""
+    for command in (
+        ("podman", "version", "--format", "{{.Client.Version}}"),
+        # Of the server, for without one there is nothing that runs.
+        ("docker", "version", "--format", "{{.Server.Version}}"),
+    ):
+        where = shutil.which(command[0])
+        if where is None:
+            continue
+        try:
+            done = subprocess.run(  # noqa: S603 - what the volunteer installed
+                [where, *command[1:]],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_ENGINE_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        version = done.stdout.strip()
+        if done.returncode == 0 and version[:1].isdigit():
+            return version.split()[0]
+    return ""
 
 
 def _address() -> str:

@@ -109,12 +109,17 @@ def _check_input(home: Home, project: Project, ref: FileRef) -> None:
 
 
 def _place(home: Home, project: Project, slot: Path, ref: FileRef, *, copy: bool) -> None:
-    """Put a soft link, which is a text file in BOINC, or the file itself into the slot."""
+    """Put a soft link, which is a text file in BOINC, or the file itself into the slot.
+
+    What stands there from an earlier start is the program's by now: it may have put the file
+    itself in the place of the link, or begun to write it.
+    """
     target = slot / ref.slot_name
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() or target.is_symlink():
+        return
     if copy:
-        if not target.exists():
-            shutil.copy2(home.file(project.url, ref.file_name), target)
+        shutil.copy2(home.file(project.url, ref.file_name), target)
         return
     physical = f"../../projects/{folder_name(project.url)}/{ref.file_name}"
     target.write_text(f"<soft_link>{physical}</soft_link>\n")

@@ -118,6 +118,11 @@ class AppFacts:
     size_bounds: Sequence[float] = ()
 
     @property
+    def is_launched(self) -> bool:
+        """Whether a launcher of the server's runs its programs (`policy.launching`)."""
+        return self.kind != "native"
+
+    @property
     def title(self) -> str:
         """The name that volunteers read."""
         return self.user_friendly_name or self.name

@@ -35,12 +35,16 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """Reports with what the server knows of their results; unknown names stay without an id."""
+    """Reports with what the server knows of their results; unknown names stay without an id.
+
+    `incomplete` are the results of which an output is not here that must come.
+    """
 
     reports: tuple[Report, ...] = ()
     ids: Mapping[str, int]
     workunit_ids: tuple[int, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
+    incomplete: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,19 @@ def _reported(
         ids={row["name"]: row["id"] for row in rows},
         workunit_ids=tuple(row["workunit_id"] for row in rows),
         arrivals=tuple(one for row in rows for one in arrived.get(row["id"], ())),
+        incomplete=frozenset(
+            row["id"] for row in rows if _lacks_some(row["outputs"], arrived.get(row["id"], ()))
+        ),
+    )
+
+
+def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]) -> bool:
+    if len(arrived) == len(outputs):
+        return False
+    here = {one.position for one in arrived}
+    return any(
+        position not in here and not output.get("optional")
+        for position, output in enumerate(outputs)
     )
 
 
@@ -159,10 +176,10 @@ def record(
     accepted: dict[int, _Accepted] = {}
     settlements = []
     for reporter in reporters:
-        mine = _judge(reporter, known, settled=accepted.keys(), now=now)
+        mine = _judge(reporter, known, apps, settled=accepted.keys(), now=now)
         accepted |= mine
         taught = [
-            (known[result_id], one.report)
+            (known[result_id], one)
             for result_id, one in mine.items()
             if known[result_id].host_id == reporter.host_id
         ]
@@ -191,6 +208,7 @@ def as_settled(
 def _judge(
     reporter: Reporter,
     known: Mapping[int, HeldResult],
+    apps: Mapping[int, AppFacts],
     *,
     settled: Collection[int],
     now: datetime,
@@ -208,12 +226,19 @@ def _judge(
         ):
             continue
         times = policy.sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
-        accepted[result.id] = _Accepted(report, policy.outcome(report), *times)
+        app = apps[result.app_id]
+        outcome = policy.outcome(
+            report,
+            rule=app.success_rule,
+            launched=app.is_launched,
+            complete=result.id not in reporter.reported.incomplete,
+        )
+        accepted[result.id] = _Accepted(report, outcome, *times)
     return accepted
 
 
 def _lessons(
-    taught: Iterable[tuple[HeldResult, Report]],
+    taught: Iterable[tuple[HeldResult, _Accepted]],
     records: Records,
     apps: Mapping[int, AppFacts],
     daily_quota: int,
@@ -222,7 +247,7 @@ def _lessons(
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     had_errors: set[int] = set()
-    for result, report in taught:
+    for result, one in taught:
         version_id = result.app_version_id
         if version_id is None or result.host_id is None:
             continue
@@ -231,9 +256,9 @@ def _lessons(
             before[version_id] = after[version_id] = record["max_results_per_day"] if record else 0
         own = apps[result.app_id].daily_quota
         quota = daily_quota if own is None else own
-        if policy.outcome(report) is Outcome.SUCCESS:
+        if one.outcome is Outcome.SUCCESS:
             after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
-        elif policy.is_the_hosts_fault(report):
+        elif policy.is_the_hosts_fault(one.report):
             after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
             had_errors.add(version_id)
     return {

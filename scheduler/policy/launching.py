@@ -14,8 +14,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-#: An app of this kind publishes BOINC's own programs, which no launcher starts.
-NATIVE: Final = "native"
+#: The kind of app whose workunits' command lines are a shell's.
 COMMAND: Final = "command"
 
 _TOUCHED = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
@@ -35,15 +34,13 @@ def command_line(
     """What a client is told to start a program with, from a workunit's command line.
 
     `inputs` and `outputs` are the names that the program opens, in their order; the `optional`
-    outputs are among them.  Native programs are told the command line as it is.
+    outputs are among them.
 
     >>> command_line("-n 3 'a b'", kind="script", success_rule="both", inputs=["in"])
     'rule=both in=in out= words=-n+3+a%040b --'
     >>> command_line("echo A; sleep 2", kind="command", success_rule="exit_code", outputs=["out"])
     'rule=exit_code in= out=out shell=echo%040A%073%040sleep%0402 --'
     """
-    if kind == NATIVE:
-        return said
     words = [f"rule={success_rule}", f"in={_list(inputs)}", f"out={_list(outputs)}"]
     if may_lack := _list(optional):
         words.append(f"opt={may_lack}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from scheduler.facts.hosts import Report
@@ -12,12 +13,58 @@ OPEN_TO_REPORTS = frozenset(
     sources(Axis.RESULT, ResultState.SUCCESS) + sources(Axis.RESULT, ResultState.CLIENT_ERROR)
 )
 
+#: Rules of an app for what makes a report a success (docs/apps.md).
+EXIT_CODE, EMPTY_STDERR, BOTH, VALIDATOR = "exit_code", "empty_stderr", "both", "validator"
 
-def outcome(report: Report) -> Outcome:
-    """Success takes both: all outputs uploaded, and the program exited with 0 (trap 6)."""
-    if report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0:
-        return Outcome.SUCCESS
-    return Outcome.CLIENT_ERROR
+#: What the client puts around a program's stderr, and says itself.
+_STDERR = re.compile(r"<stderr_txt>\n?(.*)</stderr_txt>", re.DOTALL)
+_MESSAGE = re.compile(r"<message>.*?</message>", re.DOTALL)
+#: Lines that no program of a scientist wrote: the launcher's, and BOINC's library's and wrapper's.
+_NOISE = re.compile(
+    r"^(?:manyhands: .*"
+    r"|\d\d:\d\d:\d\d \(\d+\): (?:called boinc_finish.*|wrapper.*|.* exited; .*))$",
+    re.MULTILINE,
+)
+
+
+def outcome(
+    report: Report, *, rule: str = EXIT_CODE, launched: bool = False, complete: bool = True
+) -> Outcome:
+    """What a report makes of a result, by the app's rule for success.
+
+    `exit_code`: all outputs uploaded, and the program exited with 0 (trap 6).  `empty_stderr`: it
+    wrote nothing to its stderr, however it exited; `both`: both.  `validator`: every output that
+    must come is here (`complete`), and the validator judges.  A launcher (`launched`) knows the
+    rule and exits with 0 if it holds; of any other program that exited with an error, the client
+    has not looked whether its outputs are complete.
+    """
+    well = report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0
+    if rule in {EMPTY_STDERR, VALIDATOR} and not launched:
+        well = well or _ended_by_itself(report, complete=complete)
+    if rule in {EMPTY_STDERR, BOTH}:
+        well = well and not own_stderr(report.stderr)
+    if rule == VALIDATOR:
+        well = well and complete
+    return Outcome.SUCCESS if well else Outcome.CLIENT_ERROR
+
+
+def _ended_by_itself(report: Report, *, complete: bool) -> bool:
+    """Whether a program ended, and left all that it should; negative codes are the client's own."""
+    return report.exit_status >= 0 and (
+        report.client_state == ClientState.FILES_UPLOADED
+        or (report.client_state == ClientState.COMPUTE_ERROR and complete)
+    )
+
+
+def own_stderr(said: str) -> str:
+    r"""What the program itself wrote to its stderr, of what a client reports of it.
+
+    >>> own_stderr("<message>code 3</message><stderr_txt>\nmanyhands: so\nmine\n</stderr_txt>")
+    'mine'
+    """
+    found = _STDERR.search(said)
+    text = found[1] if found else _MESSAGE.sub("", said)
+    return _NOISE.sub("", text).strip()
 
 
 #: The exit status of a result that the project itself aborted.

@@ -216,7 +216,7 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
 
 
 def _command_line(given: Given, app: AppFacts, inputs: Sequence[messages.FileRef]) -> str | None:
-    if app.kind == launching.NATIVE:
+    if not app.is_launched:
         return given.command_line or None
     return launching.command_line(
         given.command_line,

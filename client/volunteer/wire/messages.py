@@ -212,6 +212,7 @@ class HostFacts:
     disk_free: float = 0.0
     os_name: str = ""
     os_version: str = ""
+    container_engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,8 @@ def host_info(host: HostFacts) -> str:
         os_version=host.os_version,
         n_usable_coprocs=0,
     )
+    if host.container_engine:
+        content += leaf("docker_version", host.container_engine)
     return block("host_info", content)
 
 

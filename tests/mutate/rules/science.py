@@ -17,6 +17,16 @@ REVALIDATE = "tests/database/test_revalidate.py"
 
 RULES = (
     Switch(
+        "What a program wrote to its stderr counts where the app's rule says so",
+        Code("scheduler.policy.reports:own_stderr", always("")),
+        ("tests/pure/policy/test_success_rules.py",),
+    ),
+    Switch(
+        "A program that did not end by itself is no success",
+        Code("scheduler.policy.reports:_ended_by_itself", always(True)),
+        ("tests/pure/policy/test_success_rules.py",),
+    ),
+    Switch(
         "The best-supported result is canonical",
         Code("scheduler.policy.quorum:majority", always(1)),
         ("tests/pure/policy/test_quorum.py",),

@@ -1,0 +1,107 @@
+"""Create a science app."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from scheduler.management.conversation import Answer, Conversation
+from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
+from scheduler.operations import app_versions, apps
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read a JSON object; for argparse.
+
+    >>> json_object('{"min_quorum": 2}')
+    {'min_quorum': 2}
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        msg = f'This is no JSON: {error}. Hint: write one object, such as {{"min_quorum": 2}}.'
+        raise ArgumentTypeError(msg) from error
+    if not isinstance(found, dict):
+        msg = 'This is no JSON object. Hint: write one, such as {"min_quorum": 2}.'
+        raise ArgumentTypeError(msg)
+    return found
+
+
+class Command(Conversation):
+    """``create_app NAME [--kind K] [--success-rule R] [--workunit-defaults JSON]``."""
+
+    help = "Create an app, of which versions are published then; the rest is in the administration."
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        apps.AppExists,
+        apps.BadApp,
+        app_versions.UnknownApp,
+    )
+
+    def ask(self, parser: CommandParser) -> None:
+        """Ask for what an app is known by, and its rules."""
+        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("--title", default="", help="the name that volunteers read")
+        parser.add_argument(
+            "--kind",
+            choices=AppKind.values,
+            default=AppKind.NATIVE.value,
+            help="what is published of it (default: native)",
+        )
+        parser.add_argument(
+            "--success-rule",
+            choices=SuccessRule.values,
+            default=SuccessRule.EXIT_CODE.value,
+            help="what makes a report a success (default: exit_code)",
+        )
+        parser.add_argument(
+            "--workunit-defaults",
+            metavar="JSON",
+            type=json_object,
+            default={},
+            help="what a submission need not say",
+        )
+        parser.add_argument("--validator", default="bitwise", help="(default: bitwise)")
+        parser.add_argument("--assimilator", default="copy_files", help="(default: copy_files)")
+        parser.add_argument(
+            "--one-result-per",
+            choices=OneResultPer.values,
+            default=OneResultPer.ACCOUNT.value,
+            help="how apart the results of a workunit are kept (default: account)",
+        )
+        parser.add_argument(
+            "--credit-rule",
+            choices=CreditRule.values,
+            default=CreditRule.RUNTIME.value,
+            help="how valid results are paid (default: runtime)",
+        )
+        parser.add_argument("--beta", action="store_true", help="for volunteers who want to test")
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Create it."""
+        app = apps.create(
+            name=options["name"],
+            user_friendly_name=options["title"],
+            kind=options["kind"],
+            success_rule=options["success_rule"],
+            workunit_defaults=options["workunit_defaults"],
+            validator=options["validator"],
+            assimilator=options["assimilator"],
+            one_result_per=options["one_result_per"],
+            credit_rule=options["credit_rule"],
+            beta=options["beta"],
+            now=timezone.now(),
+        )
+        return Answer(
+            f"Created app {app} of kind {app.kind}. Publish a version of it by `publish_app`.",
+            {
+                "app_id": app.pk,
+                "name": app.name,
+                "kind": app.kind,
+                "success_rule": app.success_rule,
+            },
+        )

@@ -1,0 +1,50 @@
+"""What a launcher is told survives every client's way with command lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from hypothesis import given, strategies
+
+from scheduler.policy import launching
+
+TEXTS = strategies.text(strategies.characters(blacklist_characters="\0", codec="utf-8"))
+
+
+def decoded(word: str) -> str:
+    octal = re.compile(rb"%([0-7]{3})")
+    return octal.sub(lambda m: bytes([int(m[1], 8)]), word.encode()).decode()
+
+
+@given(TEXTS)
+def test_a_text_comes_back_from_letters_that_nobody_touches(text: str) -> None:
+    written = launching.encode(text)
+    assert re.fullmatch(r"[A-Za-z0-9_./,:@=%-]+", written)
+    assert decoded(written) == text or (text, written) == ("", "%")
+
+
+@given(strategies.lists(TEXTS.filter(lambda text: "\n" not in text), max_size=4))
+def test_words_are_split_as_a_shell_does_and_kept_apart(words: list[str]) -> None:
+    said = launching.command_line(shlex.join(words), kind="script", success_rule="both")
+    found = re.fullmatch(r"rule=both in= out=(?: words=(\S+))? --", said)
+    assert found
+    told = found[1].split("+") if found[1] else []
+    assert ["" if word == "%" else decoded(word) for word in told] == words
+
+
+def test_unbalanced_quotes_are_words_like_others() -> None:
+    said = launching.command_line("it's on", kind="script", success_rule="exit_code")
+    assert said == "rule=exit_code in= out= words=it%047s+on --"
+
+
+def test_a_command_is_one_text_and_outputs_that_may_lack_are_told() -> None:
+    said = launching.command_line(
+        "a | b",
+        kind="command",
+        success_rule="validator",
+        inputs=["in", "data/a b"],
+        outputs=["out", "log"],
+        optional=["log"],
+    )
+    assert said == "rule=validator in=in+data/a%040b out=out+log opt=log shell=a%040%174%040b --"
