@@ -55,6 +55,15 @@ class ProjectConfig:
     fair_share: bool = False
     """Whether submitters' priorities follow the linear-bounded model instead of their wishes."""
 
+    import_private: bool = False
+    """Whether programs are fetched from addresses of the server's own networks, too."""
+
+    import_hosts: tuple[str, ...] = ()
+    """Hosts from which programs are fetched though their addresses are of such networks."""
+
+    import_limit: timedelta = timedelta(minutes=1)
+    """How long fetching a program from its address may take in a web request."""
+
     candidates_per_page: int = 48
     """How many unsent results a claim reads first; each further page is four times as long."""
 

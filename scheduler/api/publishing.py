@@ -34,6 +34,9 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (app_versions.BadPackage, 422, "bad_package"),
     (app_versions.BadSignature, 422, "bad_signature"),
     (app_versions.UnknownPlatform, 422, "unknown_platform"),
+    (programs.BadSource, 422, "bad_source"),
+    (programs.SourceFailed, 422, "source_failed"),
+    (programs.SourceBusy, 503, "source_busy"),
 )
 
 
@@ -95,7 +98,7 @@ class Versions(VersionsOfApp):
         answer={201: AppVersionOut(many=True), 200: AppVersionOut(many=True)},
         body={"multipart/form-data": NewVersion},
         idempotent=True,
-        problems=(403, 409, 413, 415, 422),
+        problems=(403, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request, name: str) -> Response:
         """For one platform or several, for all or for none; what is sent depends on the app's kind.

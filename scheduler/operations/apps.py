@@ -18,6 +18,7 @@ from scheduler.queries import alerts
 
 #: What nobody sets from outside: identities, and what the server itself keeps.
 _OWN = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
+_SET = frozenset(field.name for field in App._meta.get_fields() if field.concrete) - _OWN
 
 
 class AppExists(ValueError):
@@ -98,7 +99,7 @@ def ensure(*, name: str, now: datetime, **facts: Any) -> App:
 
 def _set(app: App, facts: dict[str, Any]) -> None:
     for key, value in facts.items():
-        if key in _OWN or not hasattr(app, key):
+        if key not in _SET:
             raise BadApp({key: ["is nothing that an app is told."]})
         setattr(app, key, value)
     try:

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Prefetch
 
-from scheduler import storage
+from scheduler import fetching, storage
+from scheduler.fetching import SourceBusy, SourceFailed
 from scheduler.models import App, AppVersion, AppVersionFile, PlanClass
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions
@@ -31,8 +33,20 @@ from scheduler.policy.packaging import (
     is_description,
     unpack,
 )
+from scheduler.policy.sources import BadSource
 
-__all__ = ["CONTAINER_PLAN_CLASS", "Order", "Outcome", "publish", "publish_sent", "with_files"]
+__all__ = [
+    "CONTAINER_PLAN_CLASS",
+    "BadSource",
+    "Order",
+    "Outcome",
+    "SourceBusy",
+    "SourceFailed",
+    "import_from",
+    "publish",
+    "publish_sent",
+    "with_files",
+]
 
 #: What a version that runs containers needs of a computer, unless its publisher says more.
 CONTAINER_PLAN_CLASS = "docker"
@@ -117,10 +131,65 @@ def publish_sent(
 
     One file is a program or an archive, several are those of a native app.
     """
+    if order.source_url:
+        if files:
+            msg = "A file and a source_url are given. Hint: a program comes from one place."
+            raise BadPackage(msg)
+        return import_from(app, order, seconds=None, now=now)
     if not files:
         return publish(app, order, None, now=now)
     with storage.received(files) as source:
         return publish(app, order, source, now=now)
+
+
+def import_from(app: App, order: Order, *, seconds: float | None, now: datetime) -> Outcome:
+    """Publish what an address names, fetched once: a version that came from it is not fetched anew.
+
+    It may take `seconds` (None: what a web request may).  Raises as `publish` does, and
+    `BadSource`, `SourceFailed` and `SourceBusy`.
+    """
+    _check(app, order, storage.Source({}, frozenset()))
+    known = _imported(app, order)
+    platforms = list(dict.fromkeys(order.platforms)) or _usual_platforms(app)
+    if known and known.keys() >= set(platforms):
+        names = {version.pk: version for version in with_files(list(known.values()))}
+        return Outcome(
+            tuple(
+                Published(
+                    known[platform],
+                    tuple(f.file.name for f in names[known[platform].pk].files.all()),
+                    created=False,
+                )
+                for platform in platforms
+            )
+        )
+    if known and app.kind == AppKind.SCRIPT:
+        # What was fetched for other platforms is here, as it was packed.
+        [row] = next(iter(known.values())).files.filter(main_program=False).select_related("file")
+        with storage.open_package(storage.download_path(row.file.name)) as source:
+            return publish(app, order, source, now=now)
+    project = settings.PROJECT
+    rules = fetching.Rules(
+        any_private=project.import_private,
+        private_hosts=frozenset(project.import_hosts),
+        max_bytes=storage.MAX_PACKAGE_BYTES,
+        seconds=project.import_limit.total_seconds() if seconds is None else seconds,
+    )
+    with storage.workshop() as folder:
+        path = fetching.fetch(order.source_url, folder, rules)
+        with storage.open_package(path) as source:
+            return publish(app, order, source, now=now)
+
+
+def _imported(app: App, order: Order) -> dict[str, AppVersion]:
+    """The versions of this number that came from the same address, by platform."""
+    found = AppVersion.objects.select_related("app", "platform").filter(
+        app=app,
+        version_num=order.version_num,
+        plan_class=order.plan_class,
+        source_url=order.source_url,
+    )
+    return {version.platform.name: version for version in found}
 
 
 def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:

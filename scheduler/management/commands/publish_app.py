@@ -19,6 +19,8 @@ from scheduler.policy.packaging import version_number
 
 #: In place of the file of a kind that has none, and of the platforms to take the usual ones.
 _NONE = "-"
+#: How long fetching may take here, where nobody waits but who asked; seconds.
+_PATIENCE = 3600.0
 
 
 def version(text: str) -> int:
@@ -48,6 +50,9 @@ class Command(Conversation):
         app_versions.UnknownPlatform,
         app_versions.VersionExists,
         apps.BadApp,
+        programs.BadSource,
+        programs.SourceFailed,
+        programs.SourceBusy,
     )
 
     def ask(self, parser: CommandParser) -> None:
@@ -64,6 +69,9 @@ class Command(Conversation):
         )
         parser.add_argument(
             "source", metavar="SOURCE", nargs="?", default=_NONE, help="folder, archive or file"
+        )
+        parser.add_argument(
+            "--source-url", default="", help="http(s) or rsync address to fetch the program from"
         )
         parser.add_argument("--image", default="", help="a container's, as name@sha256:DIGEST")
         parser.add_argument("--plan-class", default="", help="such as mt (default: none)")
@@ -97,6 +105,7 @@ class Command(Conversation):
             main_program=options["main_program"],
             cmdline=options["cmdline"],
             image=options["image"],
+            source_url=options["source_url"],
             beta=options["beta"],
             create_platform=options["create_platform"],
         )
@@ -109,7 +118,10 @@ class Command(Conversation):
                 if options["create_app"]
                 else app_versions.find_app(options["app"], now=now)
             )
-            done = programs.publish(app, order, source, now=now)
+            if order.source_url and source is None:
+                done = programs.import_from(app, order, seconds=_PATIENCE, now=now)
+            else:
+                done = programs.publish(app, order, source, now=now)
         return _told(done)
 
 

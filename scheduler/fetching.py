@@ -1,0 +1,242 @@
+"""Fetching: the room of the network; programs come in by it, from their addresses.
+
+Theory of operation.  A name is looked up once and every address that it stands for is judged; the
+connection goes to one of these, whatever the name means a moment later.  Each redirect is an
+address like the first.  What comes is written to a file, up to a size and a time.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scheduler.policy import sources
+from scheduler.policy.sources import BadSource, Place
+
+_CHUNK: Final = 1 << 18
+#: So long a server may be silent; seconds.
+_SILENCE: Final = 30.0
+_REDIRECTS: Final = {301, 302, 303, 307, 308}
+_OK: Final = 200
+#: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
+_turn = threading.Lock()
+
+
+class SourceFailed(RuntimeError):
+    """The program could not be fetched. Hint: the message says what the other side said."""
+
+
+class SourceBusy(RuntimeError):
+    """Another program is being fetched at this moment. Hint: ask again in a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What may be fetched: from whom beside the Internet, how many bytes, for how many seconds."""
+
+    any_private: bool = False
+    private_hosts: frozenset[str] = frozenset()
+    max_bytes: int = 2 * 1024**3
+    seconds: float = 60.0
+
+
+def fetch(url: str, folder: Path, rules: Rules) -> Path:
+    """Fetch what an address names into a folder; returns the file.
+
+    Raises `BadSource` for what is never fetched, `SourceFailed` and `SourceBusy`.
+    """
+    place = sources.read(url)
+    with _one_at_a_time():
+        ends_at = time.monotonic() + rules.seconds
+        if place.scheme == "rsync":
+            return _by_rsync(place, folder, rules)
+        return _by_http(url, folder, rules, ends_at)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    if not _turn.acquire(blocking=False):
+        msg = "Another program is being fetched at this moment. Hint: ask again in a minute."
+        raise SourceBusy(msg)
+    try:
+        yield
+    finally:
+        _turn.release()
+
+
+def _by_http(url: str, folder: Path, rules: Rules, ends_at: float) -> Path:
+    for _ in range(sources.MAX_REDIRECTS + 1):
+        place = sources.read(url)
+        with closing(_connect(place, _addresses(place, rules))) as connection:
+            answer = _ask(connection, place, url)
+            if answer.status in _REDIRECTS and (location := answer.getheader("Location")):
+                url = sources.redirected(url, location)
+                continue
+            if answer.status != _OK:
+                msg = f"{url} answers {answer.status} {answer.reason}. Hint: check the address."
+                raise SourceFailed(msg)
+            return _keep(answer, folder / place.name, url, rules, ends_at)
+    msg = f"It sends on more than {sources.MAX_REDIRECTS} times. Hint: give the file's own address."
+    raise BadSource(msg)
+
+
+def _addresses(place: Place, rules: Rules) -> list[str]:
+    try:
+        found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        msg = f"{place.host} is not found: {error}. Hint: check the address."
+        raise SourceFailed(msg) from error
+    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    sources.check_addresses(
+        place.host,
+        addresses,
+        private_hosts=rules.private_hosts,
+        any_private=rules.any_private,
+    )
+    return addresses
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to an address that was judged, whatever its host's name means now."""
+
+    def __init__(self, place: Place, connected: socket.socket) -> None:
+        super().__init__(place.host, place.port)
+        self.sock = connected
+
+    def connect(self) -> None:
+        """It is there already; nobody opens another one."""
+
+
+def _connect(place: Place, addresses: list[str]) -> _Connection:
+    error: Exception | None = None
+    for address in addresses:
+        try:
+            plain = socket.create_connection((address, place.port), timeout=_SILENCE)
+        except OSError as failed:
+            error = failed
+            continue
+        if place.scheme == "http":
+            return _Connection(place, plain)
+        try:
+            context = ssl.create_default_context()
+            return _Connection(place, context.wrap_socket(plain, server_hostname=place.host))
+        except (OSError, ssl.SSLError) as failed:
+            plain.close()
+            error = failed
+    msg = f"{place.authority} cannot be reached: {error}. Hint: check the address, or try later."
+    raise SourceFailed(msg)
+
+
+def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPResponse:
+    headers = {
+        "Host": place.authority,
+        "User-Agent": "Manyhands",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+    try:
+        connection.request("GET", place.target, headers=headers)
+        return connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        msg = f"{url} does not answer: {error!r}. Hint: try later."
+        raise SourceFailed(msg) from error
+
+
+def _keep(
+    answer: http.client.HTTPResponse, path: Path, url: str, rules: Rules, ends_at: float
+) -> Path:
+    said = answer.getheader("Content-Length") or ""
+    total = 0
+    with path.open("xb") as file:
+        _check_size(int(said) if said.isdecimal() else 0, url, rules)
+        while True:
+            try:
+                # read1: what is there, so that a server that drips is noticed.
+                chunk = answer.read1(_CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                msg = f"{url} broke off after {total} bytes: {error}. Hint: try again."
+                raise SourceFailed(msg) from error
+            if not chunk:
+                break
+            total += len(chunk)
+            _check_size(total, url, rules)
+            if time.monotonic() > ends_at:
+                raise _too_slow(url, rules)
+            file.write(chunk)
+    if said.isdecimal() and total != int(said):
+        msg = f"{url} broke off after {total} of {said} bytes. Hint: try again."
+        raise SourceFailed(msg)
+    return path
+
+
+def _check_size(nbytes: int, url: str, rules: Rules) -> None:
+    if nbytes > rules.max_bytes:
+        msg = f"{url} has more than {rules.max_bytes} bytes. Hint: leave out what is not needed."
+        raise BadSource(msg)
+
+
+def _too_slow(url: str, rules: Rules) -> SourceFailed:
+    return SourceFailed(
+        f"{url} takes longer than {rules.seconds:g} seconds. "
+        "Hint: send the file itself, or have the staff import it by `manage.py publish_app`."
+    )
+
+
+def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
+    program = shutil.which("rsync")
+    if program is None:
+        msg = "There is no rsync on this server. Hint: install rsync, or give an http address."
+        raise SourceFailed(msg)
+    url = f"rsync://{place.authority}{place.target}"
+    address = _addresses(place, rules)[0]
+    at = f"[{address}]" if ":" in address else address
+    path = folder / place.name
+    process = subprocess.Popen(  # noqa: S603  a list of its own making, ended by --
+        [
+            *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh"),
+            str(rules.max_bytes // 512 + 1),
+            *(program, "--no-motd", "--copy-links", "--no-devices", "--no-specials"),
+            *(f"--timeout={_SILENCE:.0f}", f"--contimeout={_SILENCE:.0f}"),
+            f"--max-size={rules.max_bytes}",
+            *("--", f"rsync://{at}:{place.port}{place.target}", str(path)),
+        ],
+        cwd=folder,
+        # Nothing by which rsync would take another way.
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate(timeout=rules.seconds)
+    except subprocess.TimeoutExpired:
+        raise _too_slow(url, rules) from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode != 0:
+        words = " ".join(said.decode("utf-8", "replace").split())[:300]
+        msg = f"{url} cannot be fetched: {words or process.returncode}. Hint: check the address."
+        raise SourceFailed(msg)
+    if not path.is_file():
+        msg = (
+            f"{url} is no file of {rules.max_bytes} bytes at most. "
+            "Hint: name one archive or run.sh, not a folder."
+        )
+        raise BadSource(msg)
+    return path

@@ -1,0 +1,154 @@
+"""From where the server fetches a program, and from where it never does [pure]."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urljoin, urlsplit
+
+#: So often an address may say that the program is elsewhere.
+MAX_REDIRECTS: Final = 5
+MAX_URL: Final = 1000
+_PORTS: Final = {"http": 80, "https": 443, "rsync": 873}
+#: What a module's path may be made of: rsync's servers expand wildcards.
+_RSYNC_PATH = re.compile(r"[A-Za-z0-9_.~+@=,/-]+")
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]+")
+#: IPv6 addresses in which an IPv4 address stands at the end: NAT64's.
+_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+
+
+class BadSource(ValueError):
+    """The server does not fetch from there. Hint: the message says why, or what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address taken apart; `target` is what the other server is asked for."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def name(self) -> str:
+        """The name of the file there."""
+        last = unquote(self.target.partition("?")[0].rpartition("/")[2])
+        return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[-100:] or "source"
+
+    @property
+    def authority(self) -> str:
+        """Host and port, as an address has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+def read(url: str) -> Place:
+    """Take the address of a program apart; raises `BadSource`.
+
+    It is ``http://``, ``https://``, ``rsync://HOST/MODULE/PATH`` or ``rsync:HOST::MODULE/PATH``.
+
+    >>> read("rsync:data.example.org::programs/sum.tar.gz")
+    Place(scheme='rsync', host='data.example.org', port=873, target='/programs/sum.tar.gz')
+    """
+    url = _plain(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        msg = f"{url} is no address: {error}. Hint: compare it with https://example.org/sum.zip."
+        raise BadSource(msg) from error
+    if parts.scheme not in _PORTS:
+        msg = (
+            f"The server fetches no {parts.scheme or 'such'} address. "
+            "Hint: give one that begins with https://, http:// or rsync://, or send the file."
+        )
+        raise BadSource(msg)
+    if parts.username is not None or parts.password is not None:
+        msg = "The address has a password in it, and it would be shown. Hint: send the file itself."
+        raise BadSource(msg)
+    host = parts.hostname or ""
+    if not _HOST.fullmatch(host) or host.startswith("-") or port == 0:
+        msg = f"{url} names no host. Hint: compare it with https://example.org/sum.zip."
+        raise BadSource(msg)
+    target = parts.path or "/"
+    if parts.scheme == "rsync":
+        if not _RSYNC_PATH.fullmatch(target) or target.count("/") < 2 or target.endswith("/"):  # noqa: PLR2004  before and after the module
+            msg = (
+                f"{url} names no file of an rsync server. Hint: write rsync://HOST/MODULE/PATH, "
+                "of letters, digits and _ . ~ + @ = , -."
+            )
+            raise BadSource(msg)
+    elif parts.query:
+        target += f"?{parts.query}"
+    return Place(parts.scheme, host, port or _PORTS[parts.scheme], target)
+
+
+def _plain(url: str) -> str:
+    """An address in the usual form, of letters that all agree on."""
+    if len(url) > MAX_URL or re.search(r"[\x00-\x20\x7f-\uffff\\\"<>]", url):
+        msg = (
+            f"{url[:80]!r} is no address. Hint: write it in ASCII without blanks, "
+            f"in {MAX_URL} characters at most; blanks are %20."
+        )
+        raise BadSource(msg)
+    if found := re.fullmatch(r"rsync:([^/:]+)::(.+)", url):
+        return f"rsync://{found[1]}/{found[2]}"
+    if url.startswith("rsync:") and not url.startswith("rsync://"):
+        msg = (
+            f"{url} names a file of this server, or one behind its own log-in. Hint: write "
+            "rsync://HOST/MODULE/PATH, or fetch the file yourself and publish that."
+        )
+        raise BadSource(msg)
+    return url
+
+
+def redirected(url: str, location: str) -> str:
+    """Where an address sends on to; raises `BadSource` for what weakens it."""
+    target = urljoin(url, location)
+    scheme = urlsplit(target).scheme
+    if scheme not in {"http", "https"} or (url.startswith("https:") and scheme != "https"):
+        msg = (
+            f"{url} sends on to {target[:200]}, which is not followed. "
+            "Hint: give the address of the file itself."
+        )
+        raise BadSource(msg)
+    return target.partition("#")[0]
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is somebody's on the Internet: not this machine's, nor a network's here.
+
+    >>> is_public("93.184.216.34"), is_public("127.0.0.1"), is_public("::ffff:10.0.0.1")
+    (True, False, False)
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour
+        if inner is None and any(found in network for network in _NAT64):
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if found.teredo is not None:
+            return False
+        if inner is not None:
+            return is_public(str(inner))
+    return found.is_global and not (found.is_multicast or found.is_reserved)
+
+
+def check_addresses(
+    host: str, addresses: list[str], *, private_hosts: frozenset[str], any_private: bool
+) -> None:
+    """Raise `BadSource` unless all that a host's name stands for may be fetched from."""
+    if any_private or host.lower() in private_hosts:
+        return
+    closed = [address for address in addresses if not is_public(address)]
+    if closed:
+        msg = (
+            f"{host} is {closed[0]}, an address of this server's own network. Hint: send the file "
+            "itself; or an operator allows the host by IMPORT_HOSTS, or all by IMPORT_PRIVATE."
+        )
+        raise BadSource(msg)

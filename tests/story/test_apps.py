@@ -1,0 +1,121 @@
+"""Our client computes scripts, commands and containers, as their apps' rules say."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from scheduler.lifecycle import Outcome
+from tests.story.project import Project
+
+pytestmark = pytest.mark.story
+
+IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
+OUT = [{"max_nbytes": 10_000}]
+RUN_SH = """#!/bin/sh
+# Sums the numbers of its input, by a program of its own.
+. ./lib/say
+awk '{ sum += $1 } END { print sum }' "$1"
+say "$MANYHANDS_WORKUNIT" >"$MANYHANDS_OUTPUT.log"
+"""
+
+#: What podman is told is kept; the command runs where its folder would be mounted.
+PODMAN = """#!/bin/sh
+if [ "$1" = version ]; then echo 4.3.1; exit; fi
+[ "$1" = run ] || exit 0
+echo "$@" >>"$(dirname "$0")/said"
+while [ "$1" != "$IMAGE" ]; do shift; done
+shift
+exec "$@"
+""".replace("$IMAGE", IMAGE)
+
+
+def archive(path: Path, files: dict[str, str]) -> Path:
+    """A .tar.bz2 of some texts."""
+    with tarfile.open(path, "w:bz2") as packed:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            packed.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def one_at_a_time(app: str) -> dict[str, object]:
+    """An error is final, so that it is seen once."""
+    return {"app": app, "max_total_results": 1, "max_error_results": 0, "max_success_results": 1}
+
+
+def answer(project: Project, app: str, name: str, output: str = "out") -> str:
+    """What was assimilated."""
+    path = project.folder / "var" / "results" / app / name / output
+    project.wait(path.exists, within=60, what=f"{name} of {app} is assimilated")
+    return path.read_text()
+
+
+def outcome(project: Project, name: str) -> tuple[int, str]:
+    """How a workunit's only result ended, and what its program said."""
+    query = """SELECT r.outcome, r.stderr FROM result AS r JOIN workunit AS w
+               ON w.id = r.workunit_id WHERE w.name = %s AND r.outcome <> 0"""
+    project.wait(lambda: project.sql(query, name), within=60, what=f"{name} is reported")
+    [row] = project.sql(query, name)
+    return row["outcome"], row["stderr"]
+
+
+def test_apps_of_every_kind_are_computed_by_our_client(make_project, our_client, tmp_path):
+    project = make_project(PURGE_AFTER="3600")
+    project.start()
+    program = archive(
+        tmp_path / "sum.tar.bz2", {"run.sh": RUN_SH, "lib/say": "say() { echo said $1; }\n"}
+    )
+    made = ["--create-app", "--kind"]
+    project.manage("publish_app", "sum", "1.00", "-", program, *made, "script")
+    project.manage("publish_app", "sh", "1.00", *made, "command", "--success-rule", "both")
+    project.manage("publish_app", "box", "1.00", "-", "--image", IMAGE, *made, "container")
+    [summed] = project.submit_workunits(
+        "sum", "1\n2\n39", files={}, outputs=[*OUT, {"open_name": "out.log"}]
+    )
+    [sorted_] = project.submit_workunits(
+        "sh", "b\na", files={}, outputs=OUT, command_line="sort < in | tr 'ab' \"AB\""
+    )
+    [boxed] = project.submit_workunits(
+        "box", "in the box", files={}, outputs=OUT, command_line="sh -c 'cat in; pwd | wc -l'"
+    )
+    [loud] = project.submit_workunits(
+        **one_at_a_time("sh"), text="", files={}, outputs=OUT, command_line="echo 1; echo no >&2"
+    )
+    [wrong] = project.submit_workunits(
+        **one_at_a_time("sh"), text="", files={}, outputs=OUT, command_line="exit 7"
+    )
+    [lacking] = project.submit_workunits(
+        **one_at_a_time("sum"), text="5", files={}, outputs=[*OUT, {"open_name": "table"}]
+    )
+    engines = tmp_path / "bin"
+    engines.mkdir()
+    (engines / "podman").write_text(PODMAN)
+    (engines / "podman").chmod(0o755)
+    client = our_client(project, "ada")
+    client.environment["PATH"] = f"{engines}:/usr/local/bin:/usr/bin:/bin"
+
+    client.start()
+
+    assert answer(project, "sum", summed) == "42\n"
+    assert answer(project, "sum", summed, "out.log") == f"said {summed}\n"
+    assert answer(project, "sh", sorted_) == "A\nB\n"
+    assert answer(project, "box", boxed) == "in the box\n1\n"
+    said = (engines / "said").read_text()
+    assert "--network none --read-only" in said
+    assert f"{IMAGE} sh -c cat in; pwd | wc -l" in said
+    found, stderr = outcome(project, loud)
+    assert found == Outcome.CLIENT_ERROR
+    assert "no\nmanyhands: The program wrote to its stderr" in stderr
+    found, stderr = outcome(project, wrong)
+    assert found == Outcome.CLIENT_ERROR
+    assert "manyhands: The program exited with 7." in stderr
+    found, stderr = outcome(project, lacking)
+    assert found == Outcome.CLIENT_ERROR
+    assert "manyhands: The program has not written table. Hint" in stderr
+    assert "0 violations" in project.fsck()
+    assert client.stop() == 0
