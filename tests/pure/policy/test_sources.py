@@ -1,4 +1,4 @@
-"""From where programs are fetched: nothing of this server's own network, nor its files."""
+"""From where programs are fetched: nothing of this server itself, nor its network."""
 
 from __future__ import annotations
 
