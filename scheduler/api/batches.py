@@ -24,6 +24,7 @@ from scheduler.models import App, Batch
 from scheduler.operations import batches, new_batches, retry, submitters
 from scheduler.operations.batches import BadChange, BatchNotReady
 from scheduler.operations.cancel import WorkunitsNotFound
+from scheduler.operations.quotas import QuotaExceeded
 from scheduler.queries import progress, submitted
 
 if TYPE_CHECKING:
@@ -271,6 +272,8 @@ class BatchRetry(Endpoint):
             raise Problem(409, "batch_not_ready", str(refusal)) from refusal
         except WorkunitsNotFound as refusal:
             raise Problem(422, "workunits_not_found", str(refusal)) from refusal
+        except QuotaExceeded as refusal:
+            raise Problem(403, "quota_exceeded", str(refusal)) from refusal
         return Response(asdict(done))
 
 

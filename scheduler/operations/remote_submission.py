@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -145,7 +146,8 @@ def estimate(account: Account, asked: NewRemoteBatch) -> float:
 
 def abort_batch(batch: Batch, *, now: datetime) -> None:
     """Give up a batch: what is unsent is not sent, what is computed is called back."""
-    batches.abort(batch.pk, reason="aborted by its submitter", now=now)
+    with suppress(batches.BatchNotReady):  # over already: BOINC says that it succeeded
+        batches.abort(batch.pk, reason="aborted by its submitter", now=now)
 
 
 def retire_batch(batch: Batch, *, now: datetime) -> None:
@@ -153,10 +155,10 @@ def retire_batch(batch: Batch, *, now: datetime) -> None:
     if batch.state == State.RETIRED:
         return
     try:
-        batches.retire(batch.pk)
+        batches.retire(batch.pk, now=now)
     except batches.BatchNotReady:
         batches.abort(batch.pk, reason="its batch was retired", now=now)
-        batches.retire(batch.pk)
+        batches.retire(batch.pk, now=now)
 
 
 def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) -> None:

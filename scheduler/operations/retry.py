@@ -28,7 +28,7 @@ from scheduler.lifecycle import (
     WorkunitState,
 )
 from scheduler.models import Batch
-from scheduler.operations import new_batches, shares
+from scheduler.operations import new_batches, quotas, shares
 from scheduler.operations.batches import BatchNotReady
 from scheduler.operations.cancel import WorkunitsNotFound
 from scheduler.sql import fetch, fetch_one
@@ -64,8 +64,8 @@ def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime)
     """Submit the failed workunits of a batch again, or those that are named.
 
     Raises `BatchNotReady` for a batch that was aborted or retired, `WorkunitsNotFound` if a name
-    is none of a failed workunit of it, `BatchRefused` if it follows a batch that failed.  Each
-    chunk is a transaction: repeating it goes on.
+    is none of a failed workunit of it, `BatchRefused` if it follows a batch that failed, and
+    `quotas.QuotaExceeded`.  Each chunk is a transaction: repeating it goes on.
     """
     if names is not None:
         _require_failed(batch_id, names)
@@ -113,6 +113,8 @@ def _retry_some(
 
 
 def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
+    quotas.lock(batch.submitter)
+    quotas.require_workunits(batch.submitter, len(wanted))
     waits = batch.after_id is not None and new_batches.waits(
         batch.after_id, batch.submitter, after_any=batch.after_any
     )

@@ -488,3 +488,13 @@ def test_nobody_touches_what_is_anothers(eve):
     assert eve.post("workunits/cancel", {"batch": batch.pk}).status_code == 404
     batch.refresh_from_db()
     assert (batch.name, batch.state) == ("b", Batch.State.IN_PROGRESS)
+
+
+def test_a_retry_is_held_to_the_quota(eve):
+    submitters.allow(eve.account, apps=None, max_unfinished_workunits=1, now=NOON)
+    batch = a_batch(submitter=eve.account)
+    for _ in range(2):
+        failed_in(batch, error_mask=2)
+    refused = eve.post(f"batches/{batch.pk}/retry")
+    assert (refused.status_code, refused.json()["code"]) == (403, "quota_exceeded")
+    assert Workunit.objects.count() == 2
