@@ -32,6 +32,14 @@ class Strict(serializers.Serializer[Any]):
     The schema says ``additionalProperties: false`` of it.
     """
 
+    def get_fields(self) -> dict[str, Any]:
+        """Take texts as they are: what is only white space is a text, too."""
+        fields: dict[str, Any] = super().get_fields()
+        for field in fields.values():
+            if isinstance(field, serializers.CharField):
+                field.trim_whitespace = False
+        return fields
+
     def to_internal_value(self, data: Any) -> Any:
         """Look at names and types first, then as every serializer."""
         if isinstance(data, Mapping):

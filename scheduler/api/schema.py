@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -12,9 +13,11 @@ from drf_spectacular.extensions import (
 )
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
+from rest_framework import serializers
 
 from scheduler.api import filters
 from scheduler.api.authentication import needed
+from scheduler.api.body import Strict
 from scheduler.api.operation import Access, described
 from scheduler.api.problems import CONTENT_TYPE
 
@@ -85,7 +88,7 @@ class Schema(AutoSchema):
             {
                 "name": name,
                 "in": "query",
-                "schema": filters.schema_of(one),
+                **_taken(filters.schema_of(one)),
                 **(
                     {"description": str(one.extra["help_text"])}
                     if one.extra.get("help_text")
@@ -100,6 +103,19 @@ class Schema(AutoSchema):
         if says is None:
             return super()._is_list_view(serializer)
         return says.listed and self.method == "GET"
+
+    def _map_serializer_field(
+        self,
+        field: Any,
+        direction: Any,
+        bypass_extensions: bool = False,  # noqa: FBT001, FBT002
+    ) -> Any:
+        """Say of a text that is sent that it is not empty, where it must not be."""
+        found = super()._map_serializer_field(field, direction, bypass_extensions)
+        text = isinstance(field, serializers.CharField) and not field.allow_blank
+        if text and isinstance(field.root, Strict) and found and found.get("type") == "string":
+            return {"minLength": 1, **found}
+        return found
 
     def get_auth(self) -> list[dict[str, Any]]:
         """Ask for a token where one is asked for."""
@@ -121,6 +137,8 @@ class Schema(AutoSchema):
             operation["description"] = (
                 f"{operation.get('description', '')}\n\nNeeds scope `{asked}`.".strip()
             )
+        if says is not None and isinstance(says.body, Mapping):
+            operation["requestBody"]["required"] = True
         if says is not None and says.idempotent:
             operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
         if says is not None and says.conditional:
@@ -164,6 +182,13 @@ class Schema(AutoSchema):
         )
         self.registry.register_on_missing(component)
         return component
+
+
+def _taken(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's schema; that of JSON in a parameter stands in its own place."""
+    if schema.get("contentMediaType") == "application/json":
+        return {"content": {"application/json": {"schema": {"type": "object"}}}}
+    return {"schema": schema}
 
 
 _IDEMPOTENCY_KEY = {

@@ -1,0 +1,109 @@
+"""Whatever is sent to the API, it answers as its schema says: schemathesis tries.
+
+``API_CASES`` says how many cases are made for each operation (10); ``make test-api`` makes many,
+and adds the corners of every field, and chains of calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from threading import Thread
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.cache import cache
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.servers.basehttp import ThreadedWSGIServer
+from django.test.testcases import QuietWSGIRequestHandler
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events, from_schema
+
+from tests.faces.apis import ALL_SCOPES, a_token
+from tests.faces.owned import PLACES, everything
+
+CASES = int(os.environ.get("API_CASES", "10"))
+API = WSGIHandler()
+#: What a request that has the schema's shape may be answered, beside success: it is understood.
+UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "416", "422", "429"]
+
+
+def application(environ, start_response):
+    """The API, which counts no guesses."""
+    cache.clear()
+    return API(environ, start_response)
+
+
+@pytest.fixture
+def server():
+    """The API on a port of its own."""
+    server = ThreadedWSGIServer(("127.0.0.1", 0), QuietWSGIRequestHandler)
+    server.set_app(application)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def configuration(token: str, *, phases: list[str], parameters: dict[str, Any]):
+    said: dict[str, Any] = {
+        "seed": 17,
+        "workers": 1,
+        "headers": {"Authorization": f"Bearer {token}"},
+        "parameters": parameters,
+        "generation": {
+            "max-examples": CASES,
+            "deterministic": True,
+            "allow-x00": False,
+            "database": "none",
+            "no-shrink": True,
+        },
+        "checks": {"positive_data_acceptance": {"expected-statuses": UNDERSTOOD}},
+        "phases": {
+            name: {"enabled": name in phases}
+            for name in ("examples", "coverage", "fuzzing", "stateful")
+        },
+    }
+    return SchemathesisConfig.from_dict(said)
+
+
+def tried(server, configuration) -> tuple[Counter[str], list[str]]:
+    """How many cases each operation met, and what failed."""
+    schema = schemathesis.openapi.from_url(f"{server}/api/v1/schema", config=configuration)
+    counts: Counter[str] = Counter()
+    faults: list[str] = []
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.ScenarioFinished):
+            counts[str(event.label)] += len(event.recorder.cases)
+            for checks in event.recorder.checks.values():
+                faults += [
+                    f"{event.label}: {check.name}: {check.failure_info.failure}\n"
+                    f"    {check.failure_info.code_sample}"
+                    for check in checks
+                    if check.failure_info is not None
+                ]
+        elif isinstance(event, events.NonFatalError | events.FatalError):
+            faults.append(f"{event}: {getattr(event, 'value', getattr(event, 'exception', ''))}")
+    return counts, faults
+
+
+def phases() -> list[str]:
+    return ["fuzzing"] if CASES <= 10 else ["examples", "coverage", "fuzzing", "stateful"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("place", ["nowhere", "somewhere"])
+def test_every_answer_is_as_the_schema_says(server, place):
+    owned = everything("adasown", is_staff=True)
+    token = a_token(owned.account, *ALL_SCOPES)
+    there = {
+        f"path.{name}": find(owned)
+        for (_, name), find in PLACES.items()
+        if place == "somewhere" and name not in {"name", "token_id"}
+    }
+    counts, faults = tried(server, configuration(token, phases=phases(), parameters=there))
+    print(f"\nschemathesis: {sum(counts.values())} cases of {len(counts)} operations, {place}")
+    assert faults == [], "\n".join(faults[:20])
