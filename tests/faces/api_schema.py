@@ -67,7 +67,7 @@ class Operation:
         """The parameters behind the question mark that name somebody's things."""
         found = {}
         for one in self.parameters("query"):
-            if one["schema"].get("format") == "int64" or one["name"] in QUERIES:
+            if one.get("schema", {}).get("format") == "int64" or one["name"] in QUERIES:
                 assert one["name"] in QUERIES, (
                     f"{self.method.upper()} {self.path} takes an id as {one['name']!r}, and no "
                     "test has one. Hint: add it to QUERIES in tests/faces/owned.py."
