@@ -26,6 +26,10 @@ _SAID = {
 #: Fields of a workunit whose values are durations.
 _DURATIONS = {"deadline": "delay_bound_seconds", "delay_bound": "delay_bound_seconds"}
 
+#: How many operations a usual computer does in a second, and what clients let a program have at
+#: least before they stop it.
+_USUAL_SPEED, _LEAST_BOUND = 1e9, 8.64e13
+
 Content = bytes | str | Path
 #: Anything that can become a workunit; see `work_of`.
 Input = Path | bytes | str | Mapping[str, Any] | tuple[str, bytes | str | Path]
@@ -116,6 +120,8 @@ def fields_of(said: Mapping[str, Any]) -> dict[str, Any]:
 
     >>> fields_of({"quorum": 2, "deadline": "3d", "outputs": "out", "priority": None})
     {'min_quorum': 2, 'delay_bound_seconds': 259200.0, 'outputs': ['out']}
+    >>> fields_of({"takes": "1s"})
+    {'rsc_fpops_est': 1000000000.0, 'rsc_fpops_bound': 86400000000000.0}
     """
     found: dict[str, Any] = {}
     for name, value in said.items():
@@ -125,8 +131,14 @@ def fields_of(said: Mapping[str, Any]) -> dict[str, Any]:
             found[_DURATIONS[name]] = seconds(value)
         elif name == "outputs":
             found[name] = outputs_of(value)
+        elif name == "takes":
+            found["rsc_fpops_est"] = seconds(value) * _USUAL_SPEED
         else:
             found[_SAID.get(name, name)] = _plain(value)
+    if "rsc_fpops_est" in found:
+        # An estimate is one: what takes ten times as long is stopped, and not before.
+        bound = max(_LEAST_BOUND, 10 * found["rsc_fpops_est"])
+        found.setdefault("rsc_fpops_bound", bound)
     return found
 
 

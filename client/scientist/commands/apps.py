@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from scientist.commands.context import OK, Context, positive, typed
 from scientist.commands.sources import output_of
 from scientist.display import pairs
 from scientist.errors import NotFoundError, UsageError
+from scientist.inputs import fields_of
 from scientist.models import AppInfo, AppVersionInfo
 from scientist.uploads import checked
 from scientist.words import count, duration, local, size, span
@@ -55,7 +55,8 @@ def _describe_rules(command: argparse.ArgumentParser) -> None:
     )
     usual.add_argument("--deadline", type=typed(duration), metavar="T", help="such as 12h or 3d")
     usual.add_argument("--output", action="append", metavar="NAME[:SIZE]", help="what they bring")
-    usual.add_argument("--fpops", type=float, metavar="N", help="estimated operations")
+    usual.add_argument("--takes", type=typed(duration), metavar="T", help="on a usual computer")
+    usual.add_argument("--fpops", type=float, metavar="N", help="or that in operations")
     usual.add_argument("--memory", type=typed(size), metavar="SIZE", help="such as 2GB")
     usual.add_argument("--disk", type=typed(size), metavar="SIZE", help="such as 10GB")
 
@@ -149,16 +150,17 @@ def _version_row(one: AppVersionInfo) -> tuple[str, str, str, str]:
 
 def _rules(options: argparse.Namespace) -> dict[str, Any]:
     """What an app is created with."""
-    deadline: timedelta | None = options.deadline
-    usual = {
-        "min_quorum": options.quorum,
-        "delay_bound": None if deadline is None else deadline.total_seconds(),
-        "outputs": [output_of(one) for one in options.output or ()] or None,
-        "rsc_fpops_est": options.fpops,
-        "rsc_memory_bound": options.memory,
-        "rsc_disk_bound": options.disk,
-    }
-    usual = {name: value for name, value in usual.items() if value is not None}
+    usual = fields_of(
+        {
+            "quorum": options.quorum,
+            "deadline": options.deadline,
+            "outputs": [output_of(one) for one in options.output or ()] or None,
+            "takes": options.takes,
+            "fpops": options.fpops,
+            "memory": options.memory,
+            "disk": options.disk,
+        }
+    )
     return {
         "user_friendly_name": options.title,
         "kind": options.kind,

@@ -90,7 +90,8 @@ def _describe_workunits(submit: argparse.ArgumentParser) -> None:
     each.add_argument("--quorum", type=typed(positive), metavar="N", help="results that must agree")
     each.add_argument("--deadline", type=typed(duration), metavar="T", help="such as 12h or 3d")
     each.add_argument("--priority", type=int, metavar="N", help="higher is sent first")
-    each.add_argument("--fpops", type=float, metavar="N", help="estimated operations")
+    each.add_argument("--takes", type=typed(duration), metavar="T", help="on a usual computer")
+    each.add_argument("--fpops", type=float, metavar="N", help="or that in operations")
     each.add_argument("--memory", type=typed(size), metavar="SIZE", help="such as 2GB")
     each.add_argument("--disk", type=typed(size), metavar="SIZE", help="such as 10GB")
     each.add_argument(
@@ -188,12 +189,11 @@ def _said(options: argparse.Namespace) -> dict[str, Any]:
         "expire_at": options.end_by,
         "expires": options.expires,
         "accelerate_tail": options.accelerate_tail or None,
+        "takes": options.takes,
         "fpops": options.fpops,
         "memory": options.memory,
         "disk": options.disk,
     }
-    if options.fpops is not None:
-        said["rsc_fpops_bound"] = max(8.64e13, 10 * options.fpops)
     return said | fields_of(dict(options.field))
 
 

@@ -1,0 +1,89 @@
+"""The README's ten lines for scientists, as they stand, computed by four volunteers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from project.children import wait_until
+from tests.story.project import ROOT, Project
+from tests.story.volunteers import PASSWORD, PREFERENCES
+
+pytestmark = [pytest.mark.story, pytest.mark.stock_client]
+
+HEADING = "### Submit your own work"
+SUBMITTED = "SELECT count(*) FROM workunit"
+VALID = (
+    "SELECT account.name, count(*) AS valid FROM result"
+    " JOIN account ON account.id = result.account_id WHERE validate_state = 1 GROUP BY account.name"
+)
+
+
+def the_ten_lines() -> list[str]:
+    """The commands of the README's part for scientists."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(r"```console\n(.*?)```", text[text.index(HEADING) :], re.DOTALL)
+    assert block is not None
+    return [line[2:] for line in block[1].splitlines() if line.startswith("$ ")]
+
+
+def typed(lines: list[str], project: Project, folder) -> str:
+    """What a newcomer's shell is given: the lines, in an empty folder, for this project."""
+    text = "\n".join(lines)
+    assert "http://127.0.0.1:8000/" in text
+    assert "./client" in text
+    text = text.replace("http://127.0.0.1:8000/", project.url)
+    text = text.replace("./client", shlex.quote(str(ROOT / "client")))
+    return f"set -e; unset PYTHONPATH XDG_CONFIG_HOME; cd {shlex.quote(str(folder))}\n{text}\n"
+
+
+def test_a_newcomers_ten_lines_bring_a_thousand_right_answers(
+    make_project, our_client, stock_client, tmp_path
+):
+    project = make_project()
+    project.start(pause=None)
+    project.environment["DJANGO_SUPERUSER_PASSWORD"] = PASSWORD
+    project.manage("createsuperuser", "--noinput", "--email", "admin@localhost")
+    lines = the_ten_lines()
+    assert len(lines) <= 10
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    said = tmp_path / "said"
+
+    with said.open("wb") as output:
+        scientist = project.children.start(
+            "scientist",
+            ["bash", "-c", typed(lines, project, folder)],
+            environment={"HOME": str(folder), "MANYHANDS_PASSWORD": PASSWORD},
+            output=output,
+        )
+
+    def is_so_far() -> bool:
+        assert scientist.poll() in (None, 0), said.read_text() + project.log()
+        return project.count(SUBMITTED) == 1000
+
+    assert wait_until(is_so_far, within=180, look_again=0.5), said.read_text()
+    for name in ("alice", "bob", "carol"):
+        our_client(project, name).start(slots=2, buffer=60)
+    dave = stock_client(project, "dave")
+    # Three minutes of work in store, as the others of these stories, would be most of it.
+    (dave.folder / "global_prefs_override.xml").write_text(
+        PREFERENCES.replace("<work_buf_min_days>0.002", "<work_buf_min_days>0.0002")
+    )
+    dave.command("--read_global_prefs_override")
+    dave.attach()
+    assert wait_until(lambda: scientist.poll() is not None, within=900, look_again=0.5), (
+        said.read_text()[-3000:] + project.log()
+    )
+    assert scientist.poll() == 0, said.read_text()[-3000:] + project.log()
+
+    wanted = sorted(path.read_text().upper() for path in (folder / "lines").iterdir())
+    answers = sorted(path.read_text() for path in (folder / "answers").glob("*/out"))
+    assert answers == wanted
+    assert len(answers) == 1000
+    valid = {row["name"]: row["valid"] for row in project.sql(VALID)}
+    assert valid.keys() == {"alice", "bob", "carol", "dave"}, valid
+    assert sum(valid.values()) >= 2000
+    assert "0 violations" in project.fsck()
