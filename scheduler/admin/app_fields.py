@@ -22,6 +22,18 @@ FIELDSETS: Any = (
         },
     ),
     (
+        "What its programs are",
+        {
+            "fields": (
+                "kind",
+                "success_rule",
+                "workunit_defaults",
+                "input_template",
+                "output_template",
+            )
+        },
+    ),
+    (
         "Science",
         {
             "fields": (
@@ -110,6 +122,14 @@ HELPS = {
     "deprecated": "Takes no more work and sends none.",
     "beta": "Only for volunteers who want test applications.",
     "weight": "Its part of what is sent, beside the other apps' weights.",
+    "kind": "native: BOINC's programs; script: a run.sh; command: each workunit is a shell's "
+    "command; container: an image by digest. It stays once there are versions (docs/apps.md).",
+    "success_rule": "What makes a report a success: the program exited with 0, wrote nothing to "
+    "its stderr, both, or its outputs came and the validator judges.",
+    "workunit_defaults": "A JSON object with what a submission need not say, such as "
+    '{"min_quorum": 2, "outputs": ["out"]}.',
+    "input_template": "BOINC's input template for submissions that name none; may be empty.",
+    "output_template": "BOINC's output template for submissions that name none; may be empty.",
     "validator": "bitwise, trivial, numeric, substring, script:PROGRAM or "
     "python:package.module.Class.",
     "validator_options": "A JSON object; unknown options are refused.",

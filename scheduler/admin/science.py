@@ -22,7 +22,12 @@ class AppForm(FormBase):
     def clean(self) -> dict[str, Any]:
         """Ask validator and assimilator whether they are there and take their options."""
         cleaned: dict[str, Any] = super().clean() or {}
-        for name in ("validator_options", "assimilator_options", "generator_options"):
+        for name in (
+            "validator_options",
+            "assimilator_options",
+            "generator_options",
+            "workunit_defaults",
+        ):
             if name in cleaned and cleaned[name] is None:
                 cleaned[name] = {}
         if "trickle_handlers" in cleaned and cleaned["trickle_handlers"] is None:
@@ -43,6 +48,7 @@ class AppAdmin(StaffAdmin):
     list_display = (
         "name",
         "user_friendly_name",
+        "kind",
         "deprecated",
         "weight",
         "one_result_per",
@@ -50,7 +56,7 @@ class AppAdmin(StaffAdmin):
         "assimilator",
         "credit_rule",
     )
-    list_filter = ("deprecated", "beta", "one_result_per", "credit_rule")
+    list_filter = ("deprecated", "beta", "kind", "one_result_per", "credit_rule")
     search_fields = ("name", "user_friendly_name")
     ordering = ("name",)
     readonly_fields = ("created_at", "total_credit", "min_avg_pfc", "generator_state")
@@ -62,8 +68,14 @@ class AppAdmin(StaffAdmin):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Keep the name of an app that has one: clients and results folders are called by it."""
-        return self.readonly_fields if obj is None else ("name", *self.readonly_fields)
+        """Keep the name of an app: clients and results folders are called by it.
+
+        Its kind stays with its first version.
+        """
+        if obj is None:
+            return self.readonly_fields
+        is_published = AppVersion.objects.filter(app_id=obj.pk).exists()
+        return ("name", *(["kind"] if is_published else []), *self.readonly_fields)
 
 
 class PlanClassForm(FormBase):
@@ -150,6 +162,8 @@ class AppVersionAdmin(StaffAdmin):
         "api_version",
         "avg_ncpus",
         "cmdline",
+        "image",
+        "source_url",
         "file_prefix",
         "pfc_n",
         "pfc_avg",

@@ -45,9 +45,13 @@ def create(
 ) -> App:
     """Create an app; `facts` are further columns of it.
 
+    Workunits of scripts, commands and containers have one output, `out`, unless somebody says more.
     Raises `AppExists`, `BadApp`, and `app_versions.UnknownApp` for what is no name.
     """
     app_versions.check_app_name(name)
+    if kind in AppKind.values and kind != AppKind.NATIVE:
+        # What the launcher makes of a program's standard output, if nobody says otherwise.
+        facts["workunit_defaults"] = {"outputs": ["out"], **(facts.get("workunit_defaults") or {})}
     app = App(name=name, kind=kind, success_rule=success_rule, created_at=now)
     if not facts.get("user_friendly_name"):
         facts["user_friendly_name"] = name

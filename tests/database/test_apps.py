@@ -36,7 +36,10 @@ def test_an_app_is_created_with_its_kind_and_rules() -> None:
     assert said.startswith("Created app wave of kind script.")
     app = App.objects.get()
     assert (app.kind, app.success_rule, app.user_friendly_name) == ("script", "both", "wave")
-    assert (app.workunit_defaults, app.one_result_per) == ({"min_quorum": 2}, "host")
+    assert (app.workunit_defaults, app.one_result_per) == (
+        {"outputs": ["out"], "min_quorum": 2},
+        "host",
+    )
     with pytest.raises(CommandError, match=r"There is an app 'wave' already\. Hint"):
         run("create_app", "wave")
     with pytest.raises(CommandError, match="is not a name for an app"):
