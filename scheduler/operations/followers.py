@@ -1,4 +1,4 @@
-"""Let batches go when the one that they follow is over, or fail with it [operations].
+"""Let batches go when the one they follow is over, or fail with it [operations].
 
 Theory of operation.  The workunits of a batch that follows another are born inactive, with a count
 of one.  Once that one is over, the housekeeper lets them go chunk by chunk: the count becomes
