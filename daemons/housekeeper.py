@@ -18,7 +18,7 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.operations import antiques, batches, followers, unused_files
+from scheduler.operations import antiques, batches, followers, tails, unused_files
 from scheduler.policy.credit import HALF_LIFE_SECONDS
 from scheduler.policy.credit_adaptive import VersionAverage, version_scales
 from scheduler.policy.size_classes import boundaries
@@ -180,6 +180,11 @@ def let_followers_go(now: datetime, _limit: int) -> int:
     return followers.settle(now=now)
 
 
+def hurry_tails_on(now: datetime, _limit: int) -> int:
+    """Hurry on what is left of batches that are nearly done."""
+    return tails.accelerate(now=now)
+
+
 def finish_batches(now: datetime, _limit: int) -> int:
     """Go on where an abort or a retirement was cut short."""
     return batches.finish(now=now)
@@ -206,6 +211,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("expire batches", MINUTE, "batches expired", expire_batches),
     Chore("complete batches", SOON, "batches completed", complete_batches),
     Chore("batches that follow", SOON, "workunits let go", let_followers_go),
+    Chore("tails of batches", MINUTE, "workunits hurried on", hurry_tails_on),
     Chore("finish batches", MINUTE, "workunits of ended batches touched", finish_batches),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),

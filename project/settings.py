@@ -44,6 +44,7 @@ PROJECT = ProjectConfig(
     outage_after=timedelta(seconds=env.integer("OUTAGE_AFTER", 600, at_least=60)),
     chance_key=env.text("CHANCE_KEY", "") or SECRET_KEY,
     fair_share=env.boolean("FAIR_SHARE", default=False),
+    tail_percent=env.integer("TAIL_PERCENT", 90, at_least=1, at_most=99),
     import_private=env.boolean("IMPORT_PRIVATE", default=False),
     import_hosts=tuple(word.lower() for word in env.words("IMPORT_HOSTS", [])),
     import_limit=timedelta(seconds=env.integer("IMPORT_LIMIT", 60, at_least=1, at_most=3600)),

@@ -55,6 +55,9 @@ class ProjectConfig:
     fair_share: bool = False
     """Whether submitters' priorities follow the linear-bounded model instead of their wishes."""
 
+    tail_percent: int = 90
+    """How much of a batch must be over for the rest to be hurried on, if the batch asks for it."""
+
     import_private: bool = False
     """Whether programs are fetched from addresses of the server's own networks, too."""
 

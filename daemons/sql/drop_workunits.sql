@@ -72,34 +72,64 @@ ended AS (
     GROUP BY batch_id
 ),
 
+remembered AS (
+    UPDATE batch AS b
+    SET
+        purged_done = b.purged_done + ended.done,
+        purged_failed = b.purged_failed + ended.failed
+    FROM ended
+    WHERE b.id = ended.batch_id
+),
+
 spent AS (
     SELECT
         w.batch_id,
-        count(*) AS results,
-        sum(r.cpu_time) AS cpu_seconds,
-        sum(r.elapsed_time) AS elapsed_seconds,
-        sum(r.granted_credit)::double precision AS credit
+        (w.finished_at AT TIME ZONE 'UTC')::date AS day,
+        1 AS workunits,
+        0 AS results,
+        0::double precision AS cpu_seconds,
+        0::double precision AS elapsed_seconds,
+        0::double precision AS credit
+    FROM workunit AS w
+    WHERE w.id = any(%(ids)s::bigint[]) AND w.batch_id IS NOT NULL
+    UNION ALL
+    SELECT
+        w.batch_id,
+        (coalesce(r.received_at, r.sent_at) AT TIME ZONE 'UTC')::date AS day,
+        0 AS workunits,
+        1 AS results,
+        r.cpu_time AS cpu_seconds,
+        r.elapsed_time AS elapsed_seconds,
+        r.granted_credit::double precision AS credit
     FROM workunit AS w
     INNER JOIN result AS r ON w.id = r.workunit_id
     WHERE
         w.id = any(%(ids)s::bigint[])
         AND w.batch_id IS NOT NULL
-        AND r.outcome NOT IN (2, 5)
-    GROUP BY w.batch_id
+        AND r.sent_at IS NOT NULL
 ),
 
-remembered AS (
-    UPDATE batch AS b
-    SET
-        purged_done = b.purged_done + ended.done,
-        purged_failed = b.purged_failed + ended.failed,
-        purged_results = b.purged_results + coalesce(spent.results, 0),
-        purged_cpu_seconds = b.purged_cpu_seconds + coalesce(spent.cpu_seconds, 0),
-        purged_elapsed_seconds = b.purged_elapsed_seconds + coalesce(spent.elapsed_seconds, 0),
-        purged_credit = b.purged_credit + coalesce(spent.credit, 0)
-    FROM ended
-    LEFT JOIN spent ON ended.batch_id = spent.batch_id
-    WHERE b.id = ended.batch_id
+used AS (
+    INSERT INTO batch_usage AS known (
+        batch_id, day, workunits, results, cpu_seconds, elapsed_seconds, credit
+    )
+    SELECT
+        batch_id,
+        day,
+        sum(workunits),
+        sum(results),
+        sum(cpu_seconds),
+        sum(elapsed_seconds),
+        sum(credit)
+    FROM spent
+    GROUP BY batch_id, day
+    ON CONFLICT (batch_id, day) DO UPDATE
+        SET
+            workunits = known.workunits + excluded.workunits,
+            results = known.results + excluded.results,
+            cpu_seconds = known.cpu_seconds + excluded.cpu_seconds,
+            elapsed_seconds = known.elapsed_seconds + excluded.elapsed_seconds,
+            credit = known.credit + excluded.credit
 )
 
 SELECT count(*) FROM dropped

@@ -24,6 +24,7 @@ from scheduler.api import (
     queues,
     results,
     tokens,
+    usage,
     workunits,
 )
 
@@ -46,6 +47,7 @@ urlpatterns: list[URLPattern] = [
     *queues.urlpatterns,
     *results.urlpatterns,
     *tokens.urlpatterns,
+    *usage.urlpatterns,
     *workunits.urlpatterns,
     *index.dead_ends,
 ]

@@ -125,6 +125,26 @@ class Migration(migrations.Migration):
                 'db_table': 'submitter_app',
             },
         ),
+        migrations.CreateModel(
+            name='BatchUsage',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('day', models.DateField()),
+                ('workunits', models.BigIntegerField(db_default=0, default=0)),
+                ('results', models.BigIntegerField(db_default=0, default=0)),
+                ('cpu_seconds', models.FloatField(db_default=0, default=0)),
+                ('elapsed_seconds', models.FloatField(db_default=0, default=0)),
+                ('credit', models.FloatField(db_default=0, default=0)),
+                ('batch', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='usage', to='scheduler.batch')),
+            ],
+            options={
+                'db_table': 'batch_usage',
+            },
+        ),
+        migrations.AddConstraint(
+            model_name='batchusage',
+            constraint=models.UniqueConstraint(fields=('batch', 'day'), name='batch_usage_is_one_per_day'),
+        ),
         migrations.AddField(
             model_name='app',
             name='input_template',
@@ -214,26 +234,6 @@ class Migration(migrations.Migration):
             model_name='batch',
             name='purged_failed',
             field=models.BigIntegerField(db_default=0, default=0),
-        ),
-        migrations.AddField(
-            model_name='batch',
-            name='purged_results',
-            field=models.BigIntegerField(db_default=0, default=0),
-        ),
-        migrations.AddField(
-            model_name='batch',
-            name='purged_cpu_seconds',
-            field=models.FloatField(db_default=0, default=0),
-        ),
-        migrations.AddField(
-            model_name='batch',
-            name='purged_elapsed_seconds',
-            field=models.FloatField(db_default=0, default=0),
-        ),
-        migrations.AddField(
-            model_name='batch',
-            name='purged_credit',
-            field=models.FloatField(db_default=0, default=0),
         ),
         migrations.AddField(
             model_name='batch',

@@ -12,6 +12,7 @@ from scheduler.models.submitters import ApiToken, IdempotencyKey, Submitter, Sub
 from scheduler.models.troubles import Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.models.work import (
     Batch,
+    BatchUsage,
     Queue,
     Result,
     ResultFile,
@@ -28,6 +29,7 @@ __all__ = [
     "AppVersion",
     "AppVersionFile",
     "Batch",
+    "BatchUsage",
     "CreditEntry",
     "File",
     "FileHold",

@@ -85,11 +85,6 @@ class Batch(models.Model):
     workunits_submitted = models.BigIntegerField(default=0, db_default=0)
     purged_done = models.BigIntegerField(default=0, db_default=0)
     purged_failed = models.BigIntegerField(default=0, db_default=0)
-    # What their results took, and were paid.
-    purged_results = models.BigIntegerField(default=0, db_default=0)
-    purged_cpu_seconds = models.FloatField(default=0, db_default=0)
-    purged_elapsed_seconds = models.FloatField(default=0, db_default=0)
-    purged_credit = models.FloatField(default=0, db_default=0)
     meta = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -106,6 +101,33 @@ class Batch(models.Model):
     def __str__(self) -> str:
         """Show the name."""
         return self.name
+
+
+class BatchUsage(models.Model):
+    """What those of a batch's workunits took that the purger dropped, day by day (UTC).
+
+    A workunit counts on the day when it was finished, a result on that when it was reported.
+    """
+
+    batch = models.ForeignKey(Batch, models.CASCADE, related_name="usage", db_index=False)
+    day = models.DateField()
+    workunits = models.BigIntegerField(default=0, db_default=0)
+    results = models.BigIntegerField(default=0, db_default=0)
+    cpu_seconds = models.FloatField(default=0, db_default=0)
+    elapsed_seconds = models.FloatField(default=0, db_default=0)
+    credit = models.FloatField(default=0, db_default=0)
+
+    class Meta:
+        """One row a day."""
+
+        db_table = "batch_usage"
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "day"], name="batch_usage_is_one_per_day"),
+        ]
+
+    def __str__(self) -> str:
+        """Show batch and day."""
+        return f"batch {self.batch_id}, {self.day}"
 
 
 class Workunit(models.Model):

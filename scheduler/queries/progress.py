@@ -139,17 +139,7 @@ def _progress(batch: Batch, counts: dict[str, int], recent: int, now: datetime) 
 
 def costs_of(batches: Iterable[Batch]) -> dict[int, Cost]:
     """What each batch has cost so far, by id: one statement."""
-    known = list(batches)
-    ids = [batch.pk for batch in known]
+    ids = [batch.pk for batch in batches]
     rows = sql.fetch("batch_costs", {"batch_ids": ids}, package=_PACKAGE)
     found = {row.pop("batch_id"): Cost(**row) for row in rows}
-    return {batch.pk: _with_purged(batch, found.get(batch.pk, Cost())) for batch in known}
-
-
-def _with_purged(batch: Batch, cost: Cost) -> Cost:
-    return Cost(
-        results=cost.results + batch.purged_results,
-        cpu_seconds=cost.cpu_seconds + batch.purged_cpu_seconds,
-        elapsed_seconds=cost.elapsed_seconds + batch.purged_elapsed_seconds,
-        credit=cost.credit + batch.purged_credit,
-    )
+    return {batch_id: found.get(batch_id, Cost()) for batch_id in ids}

@@ -11,6 +11,7 @@ from scheduler.operations import batches, cancel, followers, new_batches, retry
 from scheduler.operations.batches import BadChange, BatchNotReady
 from scheduler.queries import invariants, work
 from scheduler.queries.progress import costs_of, progress_of
+from scheduler.queries.usage import usage_of
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.rows import a_result, an_app, an_input, hours, settled, update
@@ -93,6 +94,13 @@ def test_what_a_purged_workunit_came_to_is_remembered_by_its_batch():
     done, failed = done_in(batch), failed_in(batch)
     update(done.results.get(), granted_credit=7)
     before = (progress_of([batch], now=NOON), costs_of([batch]))
+
+    def used_by_day():
+        since, until = NOON.date(), hours(24).date()
+        return usage_of(batch.submitter, since=since, until=until, by="day")
+
+    before_purge = used_by_day()
+    assert [(one.day, one.workunits, one.credit) for one in before_purge] == [(NOON.date(), 2, 7)]
     for workunit in (done, failed):
         woken(workunit)
     a_pass(file_deleter)
@@ -102,6 +110,7 @@ def test_what_a_purged_workunit_came_to_is_remembered_by_its_batch():
     assert (batch.purged_done, batch.purged_failed) == (1, 1)
     assert (progress_of([batch], now=NOON), costs_of([batch])) == before
     assert costs_of([batch])[batch.pk].credit == 7
+    assert used_by_day() == before_purge
 
 
 # Ending

@@ -498,3 +498,29 @@ def test_a_retry_is_held_to_the_quota(eve):
     refused = eve.post(f"batches/{batch.pk}/retry")
     assert (refused.status_code, refused.json()["code"]) == (403, "quota_exceeded")
     assert Workunit.objects.count() == 2
+
+
+# What was used
+
+
+def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
+    first, second = a_batch("one", eve.account), a_batch("two", eve.account)
+    done_in(a_batch("theirs"))
+    for batch in (first, first, second):
+        done_in(batch)
+
+    def told(**query):
+        days = {"since": "2026-01-01", "until": "2026-01-02"}
+        with django_assert_max_num_queries(3):
+            return eve.get("usage", days | query).json()["usage"]
+
+    [day] = told()
+    assert (day["day"], day["workunits"], day["results"], day["app"]) == ("2026-01-01", 3, 3, None)
+    assert day["cpu_seconds"] == 3 * 2900
+    apps = {one["app"]: one["workunits"] for one in told(by="app")}
+    assert apps == {first.app.name: 2, second.app.name: 1}
+    names = [(one["batch"], one["name"], one["workunits"]) for one in told(by="batch")]
+    assert names == [(first.pk, "one", 2), (second.pk, "two", 1)]
+    assert told(until="2026-01-01") == []
+    assert eve.get("usage", {"by": "moon"}).status_code == 400
+    assert eve.get("usage").json()["by"] == "day"

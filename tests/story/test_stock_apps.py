@@ -24,9 +24,7 @@ def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
     program = archive(
         tmp_path / "sum.tar.bz2", {"run.sh": RUN_SH, "lib/say": "say() { echo said $1; }\n"}
     )
-    echo = archive(
-        tmp_path / "echo.tar.bz2", {"run.sh": '#!/bin/sh\nprintf "<%s>\\n" "$@"\n'}
-    )
+    echo = archive(tmp_path / "echo.tar.bz2", {"run.sh": '#!/bin/sh\nprintf "<%s>\\n" "$@"\n'})
     made = ["--create-app", "--kind"]
     project.manage("publish_app", "sum", "1.00", "-", program, *made, "script")
     project.manage("publish_app", "echo", "1.00", "-", echo, *made, "script")

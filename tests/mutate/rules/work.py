@@ -7,10 +7,21 @@ from tests.mutate.switching import Code, Sql, Switch, always
 AIMING = "tests/pure/policy/test_aiming.py"
 SHARES = "tests/pure/policy/test_shares.py"
 SHARES_KEPT = "tests/database/test_shares.py"
+BATCH_TAILS = "tests/faces/test_batch_tails.py"
 BATCHES = "tests/database/test_batches.py"
 MAINTENANCE = "tests/database/test_maintenance.py"
 
 RULES = (
+    Switch(
+        "The tail of a batch is hurried on",
+        Code("scheduler.policy.tails:is_tail", always(False)),
+        (BATCH_TAILS,),
+    ),
+    Switch(
+        "Only a tail is hurried on",
+        Code("scheduler.policy.tails:is_tail", always(True)),
+        (BATCH_TAILS,),
+    ),
     Switch(
         "A size class is one of the app's",
         Code("scheduler.policy.aiming:_size", always(())),
