@@ -11,6 +11,7 @@ from scheduler.admin import (
     people,
     results,
     science,
+    submitters,
     troubles,
     workunits,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "results",
     "science",
     "staff",
+    "submitters",
     "troubles",
     "workunits",
 ]

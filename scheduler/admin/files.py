@@ -6,7 +6,7 @@ from django.contrib import admin
 
 from scheduler.admin.base import RecordAdmin, nbytes_label
 from scheduler.admin.site import staff
-from scheduler.models import File
+from scheduler.models import File, FileHold, JobFile
 
 
 @admin.register(File, site=staff)
@@ -22,3 +22,24 @@ class FileAdmin(RecordAdmin):
     def size(self, file: File) -> str:
         """The number of bytes as people read it."""
         return nbytes_label(file.nbytes)
+
+
+@admin.register(FileHold, site=staff)
+class FileHoldAdmin(RecordAdmin):
+    """Files that somebody has sent, and that no workunit refers to yet."""
+
+    list_display = ("file", "account", "until")
+    list_select_related = ("file", "account")
+    search_fields = ("file__name__startswith", "file__sha256__startswith", "account__email")
+    search_numbers = ("id", "file_id", "account_id")
+
+
+@admin.register(JobFile, site=staff)
+class JobFileAdmin(RecordAdmin):
+    """Names that submitters of BOINC's own kind have given to files."""
+
+    list_display = ("name", "account", "file", "created_at")
+    list_select_related = ("file", "account")
+    search_fields = ("name__startswith", "account__email")
+    search_numbers = ("id", "file_id", "account_id")
+    search_names = ("name",)

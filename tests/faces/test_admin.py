@@ -40,7 +40,7 @@ from scheduler.models import (
     Result,
     Workunit,
 )
-from scheduler.operations import accounts
+from scheduler.operations import accounts, api_tokens, submitters
 from scheduler.operations.cancel import Outcome as Became
 from scheduler.queries import status
 from scheduler.queries.timeline import describe_move
@@ -65,14 +65,19 @@ RECORDS = [
         "TrickleUp",
         "UsageSample",
         "AccountKey",
+        "ApiToken",
         "AppVersionFile",
         "Batch",
         "CreditEntry",
         "File",
+        "FileHold",
         "HostAppVersion",
+        "IdempotencyKey",
+        "JobFile",
         "LedgerEntry",
         "Result",
         "ResultFile",
+        "SubmitterApp",
         "Workunit",
         "WorkunitFile",
     }
@@ -118,7 +123,14 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     models.Heartbeat.objects.create(name="web", seen_at=now)
     models.Outage.objects.create(began_at=now - timedelta(hours=1), ended_at=now)
     models.AccountAppCredit.objects.create(account=chief, app=app)
+    submitters.allow(chief, apps=[app], now=now)
+    models.FileHold.objects.create(file=file, account=chief, until=now)
+    models.JobFile.objects.create(name="job", file=file, account=chief, created_at=now)
     for number in range(6):
+        api_tokens.create(account=chief, name=f"t{number}", scopes=["read"], now=now)
+        models.IdempotencyKey.objects.create(
+            account=chief, key=f"k{number}", status=201, created_at=now
+        )
         version = AppVersion.objects.create(
             app=app, platform=platform, version_num=100 + number, created_at=now
         )
@@ -745,3 +757,21 @@ def test_the_front_page_has_the_name_and_the_live_counts(admin: Client, rows: An
     page = admin.get(reverse("admin:index")).content.decode()
     assert "Manyhands administration" in page
     assert "waiting for validation" in page
+
+
+# Submitters
+
+
+def test_staff_revokes_tokens(admin: Client, rows: Any) -> None:
+    token = models.ApiToken.objects.get(name="t0")
+    asked = {"action": "revoke", "_selected_action": [token.pk]}
+    answer = admin.post(list_of(models.ApiToken), asked, follow=True)
+    assert messages_of(answer) == ["1 tokens are revoked."]
+    assert not api_tokens.of_account(token.account).filter(pk=token.pk).exists()
+
+
+def test_a_submitters_page_names_his_apps_and_limits(admin: Client, rows: Any) -> None:
+    submitter = models.Submitter.objects.get()
+    page = admin.get(page_of(submitter)).content.decode()
+    assert "primes" in page
+    assert "no limit" in page

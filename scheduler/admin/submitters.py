@@ -1,0 +1,127 @@
+"""Who submits, what they may, their tokens and repeats, as staff sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin
+from scheduler.admin.site import staff
+from scheduler.models import ApiToken, IdempotencyKey, Submitter, SubmitterApp
+from scheduler.operations import api_tokens
+
+if TYPE_CHECKING:
+    from django.db.models import Model
+
+
+class AppsOfSubmitter(InlineBase):
+    """The apps for which somebody may submit, if not for all."""
+
+    model = SubmitterApp
+    fields = ("app", "may_manage")
+    extra = 0
+
+
+@admin.register(Submitter, site=staff)
+class SubmitterAdmin(StaffAdmin):
+    """People who submit. `manage.py submitter forbid` takes all of it back at once."""
+
+    list_display = (
+        "account",
+        "all_apps",
+        "max_unfinished_workunits",
+        "max_kept_bytes",
+        "created_at",
+    )
+    list_filter = ("all_apps",)
+    list_select_related = ("account",)
+    ordering = ("-account_id",)
+    search_fields = ("account__email", "account__name")
+    search_numbers = ("account_id",)
+    autocomplete_fields = ("account",)
+    inlines = (AppsOfSubmitter,)
+    readonly_fields = ("logical_start_at", "created_at")
+    helps = {
+        "all_apps": "Of every app, also of those to come; else of those named below.",
+        "max_unfinished_workunits": "At once; empty: no limit.",
+        "max_kept_bytes": "Of files and outputs, at once; empty: no limit.",
+        "share": "His part of the computing, where shares are fair, beside the others' parts.",
+    }
+
+    def get_readonly_fields(
+        self,
+        request: HttpRequest,
+        obj: Model | None = None,
+    ) -> tuple[str, ...]:
+        """Keep whose it is."""
+        return self.readonly_fields if obj is None else ("account", *self.readonly_fields)
+
+
+@admin.register(SubmitterApp, site=staff)
+class SubmitterAppAdmin(RecordAdmin):
+    """Who may submit for which app; changed on the submitter's page."""
+
+    list_display = ("submitter", "app", "may_manage")
+    list_filter = ("may_manage", "app")
+    list_select_related = ("submitter__account", "app")
+    search_fields = ("submitter__account__email", "app__name")
+
+
+@admin.register(ApiToken, site=staff)
+class ApiTokenAdmin(RecordAdmin):
+    """Tokens by name; the secrets themselves are kept nowhere."""
+
+    list_display = (
+        "account",
+        "name",
+        "may_read",
+        "may_submit",
+        "may_administer",
+        "last_used_on",
+        "expire_at",
+        "revoked_at",
+    )
+    list_filter = ("may_submit", "may_administer", ("revoked_at", admin.EmptyFieldListFilter))
+    list_select_related = ("account",)
+    search_fields = ("account__email", "account__name", "name")
+    search_numbers = ("id", "account_id")
+    actions = ("revoke",)
+    fields = (
+        "account",
+        "name",
+        "may_read",
+        "may_submit",
+        "may_administer",
+        "created_at",
+        "last_used_on",
+        "expire_at",
+        "revoked_at",
+    )
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        """Who may revoke: who could change a token, if anybody could."""
+        return bool(request.user.has_perm("scheduler.change_apitoken"))
+
+    @admin.action(description="Revoke the selected tokens, for good", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        """Have them be no good from now on."""
+        now, revoked = timezone.now(), 0
+        for token in queryset.select_related("account"):
+            revoked += api_tokens.revoke(account=token.account, token_id=token.pk, now=now)
+        self.message_user(request, f"{revoked} tokens are revoked.")
+
+
+@admin.register(IdempotencyKey, site=staff)
+class IdempotencyKeyAdmin(RecordAdmin):
+    """Requests that were carried out, and what they were told: a repeat is told the same."""
+
+    list_display = ("account", "key", "status", "created_at")
+    list_filter = ("status",)
+    list_select_related = ("account",)
+    search_fields = ("account__email", "key")
+    search_numbers = ("id", "account_id")
+    fields = ("account", "key", "status", "answer", "created_at")
