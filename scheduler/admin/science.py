@@ -32,8 +32,6 @@ class AppForm(FormBase):
                 cleaned[name] = {}
         if "trickle_handlers" in cleaned and cleaned["trickle_handlers"] is None:
             cleaned["trickle_handlers"] = {}
-        if "workunit_defaults" in cleaned and cleaned["workunit_defaults"] is None:
-            cleaned["workunit_defaults"] = {}
         if "size_bounds" in cleaned and cleaned["size_bounds"] is None:
             cleaned["size_bounds"] = []
         science = {name: cleaned.get(name) for name in self.fields}
