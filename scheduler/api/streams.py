@@ -47,6 +47,14 @@ class Body:
         """How many bytes are still to come, if that was said."""
         return self._left
 
+    @property
+    def says_its_end(self) -> bool:
+        """Whether it is noticed if the client goes away half way.
+
+        Not of what comes in chunks: web servers tell nobody that the last was missing.
+        """
+        return self._gzip or self._left is not None
+
     def chunks(self) -> Iterator[bytes]:
         """What was sent, decoded and hashed; raises `Problem` if it is cut short or too long."""
         for chunk in self._unpacked() if self._gzip else self._raw():
@@ -59,12 +67,10 @@ class Body:
     def lines(self, *, most: int) -> Iterator[bytes]:
         """Cut it into lines of so many bytes at most; the last may lack its end."""
         rest = b""
-        number = 1
         for chunk in self.chunks():
             *whole, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
             for line in whole:
                 yield line
-                number += 1
             if len(rest) > most or any(len(line) > most for line in whole):
                 msg = f"A line is longer than {most} bytes. Hint: upload large files on their own."
                 raise Problem(413, "line_too_long", msg)
@@ -83,7 +89,7 @@ class Body:
                 raise Problem(408, "too_slow", "The body took too long. Hint: send it in parts.")
             yield chunk
         if self._left:
-            raise _cut_short()
+            raise cut_short()
 
     def _more(self, most: int) -> bytes:
         want = most if self._left is None else min(most, self._left)
@@ -92,7 +98,7 @@ class Body:
         try:
             chunk: bytes = self._read(want)
         except OSError:
-            raise _cut_short() from None
+            raise cut_short() from None
         if self._left is not None:
             self._left -= len(chunk)
         return chunk
@@ -112,7 +118,7 @@ class Body:
             msg = f"The body is no gzip: {error}. Hint: leave Content-Encoding out, or pack it."
             raise Problem(400, "bad_gzip", msg) from None
         if not unpack.eof:
-            raise _cut_short()
+            raise cut_short()
 
     def _too_long(self) -> Problem:
         msg = f"The body is longer than {self._most} bytes. Hint: send it in parts."
@@ -123,6 +129,6 @@ def _number(length: str) -> int:
     return int(length) if length.isdecimal() else 0
 
 
-def _cut_short() -> Problem:
-    msg = "The body ended before its end. Hint: send it again; nothing was done."
-    return Problem(400, "cut_short", msg)
+def cut_short(hint: str = "send it again; nothing was done.") -> Problem:
+    """Say that a body was not all of it."""
+    return Problem(400, "cut_short", f"The body ended before its end. Hint: {hint}")

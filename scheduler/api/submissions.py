@@ -16,7 +16,7 @@ from scheduler.api.body import JsonObject, Strict
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import CONTENT_TYPE, Problem, problem
-from scheduler.api.streams import Body
+from scheduler.api.streams import Body, cut_short
 from scheduler.operations import bulk, files
 from scheduler.operations.births import DuplicateNames
 from scheduler.operations.idempotency import Told
@@ -93,7 +93,8 @@ class Submissions(Endpoint):
 
         As `application/json`, or, however many they are, as `application/x-ndjson`: the first
         line is the same object without `workunits`, and each further line is a workunit. It may
-        be sent in chunks, and packed with `Content-Encoding: gzip`. Nothing is done unless the
+        be packed with `Content-Encoding: gzip`. If it is sent in chunks and not packed, its last line
+        is `{"count": N}`, the number of workunits: else nobody could tell that it was cut short. Nothing is done unless the
         whole body has arrived. Faults are told with the lines they are in, the first hundred.
         """
         body = Body(request._request, most=_most(request))  # noqa: SLF001  Django REST would read it
@@ -170,9 +171,31 @@ def _from_lines(body: Body) -> tuple[object, Iterator[bulk.Line]]:
             if head.fault is not None:
                 msg = f"Line {number}: {head.fault.sentence}"
                 raise Problem(400, "parse_error", msg, hint=head.fault.hint)
-            return head.said, (_line(n, text) for n, text in lines if text.strip())
+            return head.said, _until_the_end(lines, is_needed=not body.says_its_end)
     msg = 'The body is empty. Hint: begin with a line {"app": "..."}, then a line per workunit.'
     raise Problem(400, "parse_error", msg)
+
+
+def _until_the_end(lines: Iterator[tuple[int, bytes]], *, is_needed: bool) -> Iterator[bulk.Line]:
+    """Read workunits until ``{"count": N}`` says how many there were, where that is needed."""
+    seen, count = 0, None
+    for number, text in lines:
+        if text.strip():
+            line = _line(number, text)
+            if isinstance(line.said, dict) and line.said.keys() == {"count"}:
+                count = line.said["count"]
+            elif count is not None:
+                raise cut_short("let the line with the count be the last one.")
+            else:
+                seen += 1
+                yield line
+    if count is None and is_needed:
+        raise cut_short(
+            'a stream in chunks ends with a line {"count": N}, N being the number of workunits; '
+            "or say Content-Length, or pack it by gzip."
+        )
+    if count not in (None, seen):
+        raise cut_short(f"there were {seen} workunits, and the last line says {count!r:.40}.")
 
 
 def _line(number: int, text: bytes) -> bulk.Line:

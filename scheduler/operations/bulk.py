@@ -23,7 +23,7 @@ from django.db import OperationalError, connection, transaction
 
 from scheduler import storage
 from scheduler.facts.new_work import NewBatch, NewWorkunit
-from scheduler.models import Account, App
+from scheduler.models import Account, App, IdempotencyKey
 from scheduler.operations import (
     births,
     file_holds,
@@ -168,6 +168,8 @@ def submit_lines(
     `submit.submit` raises, but `BadLines`; and `BadHead`, `NoWorkunits`, `TooManyWorkunits`,
     `NotAllowed`, `QuotaExceeded`, and what `idempotency` and reading `lines` raise.
     """
+    if key is not None and (told := _told_before(key, lines, submitter, now)):
+        return told
     target = find_target(head.app)
     if submitter is not None:
         submitters.require_submit(submitter, App(pk=target.id, name=target.name))
@@ -182,6 +184,24 @@ def submit_lines(
         if told.replayed:
             passed.holds.abandon(now=now)
         return told
+
+
+def _told_before(
+    key: Key, lines: Iterable[Line], submitter: Account | None, now: datetime
+) -> idempotency.Told | None:
+    """What a key was told before; what it is said with is read to its end, for its hash."""
+    said = IdempotencyKey.objects.filter(account=submitter, key=key.text)
+    if submitter is None or not said.exists():
+        return None
+    release()
+    for _ in lines:
+        pass
+    with transaction.atomic():
+        claim = idempotency.begin(account=submitter, key=key.text, now=now)
+        if claim.told is not None:
+            return idempotency.replay(claim, key.request_hash())
+    msg = "What this key was told is forgotten. Hint: send it again."
+    raise idempotency.StillUnderWay(msg)
 
 
 class _PassOne:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 import json
+import threading
 
 import pytest
 
 from scheduler import storage
-from scheduler.models import Batch, File, FileHold, Workunit, WorkunitFile
+from scheduler.lifecycle import ReleaseState
+from scheduler.models import (
+    Batch,
+    File,
+    FileHold,
+    IdempotencyKey,
+    Submitter,
+    SubmitterApp,
+    Workunit,
+    WorkunitFile,
+)
 from scheduler.operations import api_tokens
 from tests.conftest import NOON
-from tests.rows import an_account, an_app, an_app_version
+from tests.rows import a_workunit, an_account, an_app, an_app_version
 
 LINES = "application/x-ndjson"
 OUT = {"outputs": ["out"]}
@@ -165,3 +177,233 @@ class TestWhatIsRefused:
         assert not Batch.objects.exists()
         assert not FileHold.objects.exists()
         assert not File.objects.filter(doomed_at=None).exists()
+
+    @pytest.mark.parametrize(
+        ("head", "pointer"),
+        [
+            ([], ""),
+            ({"app": 3}, "/app"),
+            ({"app": "sieve", "bach": 1}, ""),
+            ({"app": "sieve", "batch": {"nmae": "x"}}, "/batch/nmae"),
+            ({"app": "sieve", "batch": {"priority": "high"}}, "/batch/priority"),
+            ({"app": "sieve", "batch": "\u0000"}, "/batch"),
+            ({"app": "sieve", "defaults": []}, "/defaults"),
+            ({"app": "sieve", "defaults": {"delay_bound_seconds": "3d"}}, "/defaults/delay_bound"),
+        ],
+    )
+    def test_what_comes_before_the_workunits_is_judged(self, post, head, pointer):
+        answer = post([head, {}], LINES)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["pointer"] == pointer
+        assert answer.json()["hint"]
+
+    @pytest.mark.parametrize(
+        ("body", "kind", "status", "code"),
+        [
+            (b"\n", LINES, 400, "parse_error"),
+            (b"{no\n", LINES, 400, "parse_error"),
+            (b"{no", "application/json", 400, "parse_error"),
+            (b'{"app": "sieve"}', "application/json", 400, "invalid"),
+            (b'{"app": "sieve"}\n', LINES, 422, "no_workunits"),
+            (b'{"app": "sieve", "workunits": []}', "application/json", 422, "no_workunits"),
+            (b'{"app": "seive"}\n{}', LINES, 422, "unknown_app"),
+            (b'{"app": "sieve", "batch": 999}\n{}', LINES, 422, "batch_refused"),
+            (b"app=sieve", "application/x-www-form-urlencoded", 415, "unsupported_media_type"),
+            (b'{"app": "sieve"}\n{}\n{"count": 2}\n', LINES, 400, "cut_short"),
+            (b'{"app": "sieve"}\n{"count": 1}\n{}\n', LINES, 400, "cut_short"),
+        ],
+    )
+    def test_a_body_that_is_none_is_refused(self, post, body, kind, status, code):
+        answer = post(body, kind)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
+        assert "hint" in answer.json() or answer.json()["errors"]
+        assert not Workunit.objects.exists()
+
+    def test_names_given_twice_and_names_taken_are_told(self, app, post):
+        a_workunit(app, name="old")
+        twice = post([{"app": "sieve", "defaults": OUT}, {"name": "x"}, {"name": "x"}], LINES)
+        assert (twice.status_code, twice.json()["errors"][0]["line"]) == (422, 3)
+        taken = post([{"app": "sieve", "defaults": OUT}, {"name": "new"}, {"name": "old"}], LINES)
+        assert (taken.status_code, taken.json()["code"]) == (409, "names_taken")
+        assert taken.json()["errors"] == [{"detail": "The name 'old' is taken."}]
+        assert [name for name, *_ in rows()] == ["old"]
+        assert not Batch.objects.exists()
+
+    def test_files_that_nobody_sent_are_told_with_their_lines(self, post):
+        wants = {"input_files": [{"open_name": "in", "sha256": "0" * 64}]}
+        answer = post([{"app": "sieve", "defaults": OUT}, {}, wants], LINES)
+        (error,) = answer.json()["errors"]
+        assert (error["line"], error["pointer"]) == (3, "/input_files/0")
+        assert "0" * 64 in error["detail"]
+
+    def test_a_stream_that_is_cut_short_makes_nothing(self, ada, post, client):
+        body = b'{"app": "sieve", "defaults": {"outputs": ["out"]}}\n{"name": "a"}\n'
+        headers = {
+            "Authorization": f"Bearer {token_of(ada)}",
+            "Transfer-Encoding": "chunked",
+            "Content-Length": "",
+        }
+
+        def in_chunks(sent):
+            more = {"content_type": LINES, "headers": headers, "wsgi.input": io.BytesIO(sent)}
+            return client.generic("POST", "/api/v1/workunits", b"-", **more)
+
+        whole = body + b'{"count": 1}\n'
+        packed = gzip.compress(body)[:-9]
+        answer = post(packed, LINES, **{"Content-Encoding": "gzip"})
+        assert (answer.status_code, answer.json()["code"]) == (400, "cut_short")
+        answer = in_chunks(body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "cut_short")
+        assert "count" in answer.json()["hint"]
+        assert not Workunit.objects.exists()
+        assert in_chunks(whole).status_code == 201
+
+    def test_a_hundred_faults_are_told_and_all_are_counted(self, post):
+        answer = post([{"app": "sieve", "defaults": OUT}, *[{"min_quorum": 0}] * 1500], LINES)
+        assert len(answer.json()["errors"]) == 100
+        assert "faults in 1500 workunits" in answer.json()["detail"]
+
+    def test_a_line_that_is_too_long_is_refused(self, post, monkeypatch):
+        monkeypatch.setattr("scheduler.api.submissions.MOST_LINE", 100)
+        answer = post([{"app": "sieve"}, {"command_line": "x" * 200}], LINES)
+        assert (answer.status_code, answer.json()["code"]) == (413, "line_too_long")
+
+    def test_a_body_that_is_too_long_is_refused(self, post, monkeypatch):
+        monkeypatch.setattr("scheduler.api.submissions.MOST_STREAM", 100)
+        packed = gzip.compress(b" " * 10_000)
+        for body, headers in ((b" " * 200, {}), (packed, {"Content-Encoding": "gzip"})):
+            answer = post(body, LINES, **headers)
+            assert (answer.status_code, answer.json()["code"]) == (413, "too_long")
+
+    def test_who_finds_all_turns_taken_is_told_when_to_come_again(self, post, monkeypatch):
+        monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))
+        answer = post([{"app": "sieve"}, {}], LINES)
+        assert (answer.status_code, answer.json()["code"]) == (503, "busy")
+        assert int(answer["Retry-After"]) > 0
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("app")
+class TestRightsAndQuotas:
+    @pytest.fixture
+    def bob(self):
+        return an_account("bob")
+
+    def test_who_has_no_right_is_told_whom_to_ask(self, client, app, bob):
+        post = poster(client, token_of(bob))
+        assert post({"app": "sieve", "workunits": [OUT]}).status_code == 403
+        submitter = Submitter.objects.create(account=bob, created_at=NOON)
+        answer = post({"app": "sieve", "workunits": [OUT]})
+        assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+        assert "submitter allow bob@example.org --app sieve" in answer.json()["hint"]
+        SubmitterApp.objects.create(submitter=submitter, app=app)
+        assert post({"app": "sieve", "workunits": [OUT]}).status_code == 201
+
+    def test_more_unfinished_workunits_than_one_may_have_are_refused(self, client, bob):
+        Submitter.objects.create(
+            account=bob, all_apps=True, max_unfinished_workunits=3, created_at=NOON
+        )
+        post = poster(client, token_of(bob))
+        assert post({"app": "sieve", "workunits": [OUT] * 2}).status_code == 201
+        answer = post({"app": "sieve", "workunits": [OUT] * 2})
+        assert (answer.status_code, answer.json()["code"]) == (403, "quota_exceeded")
+        assert "has 2 unfinished workunits and may have 3" in answer.json()["detail"]
+        assert post({"app": "sieve", "workunits": [OUT]}).status_code == 201
+
+    def test_more_bytes_than_one_may_keep_are_refused_and_let_go(self, client, bob):
+        Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=5, created_at=NOON)
+        post = poster(client, token_of(bob))
+        big = {**OUT, "input_files": [{"open_name": "in", "content": "123456"}]}
+        assert post({"app": "sieve", "workunits": [big]}).json()["code"] == "quota_exceeded"
+        assert not FileHold.objects.exists()
+        fits = {**OUT, "input_files": [{"open_name": "in", "content": "12345"}]}
+        assert post({"app": "sieve", "workunits": [fits]}).status_code == 201
+
+    def test_others_batches_are_not_there(self, client, bob, post):
+        made = post({"app": "sieve", "batch": "mine", "workunits": [OUT]}).json()["batch"]
+        Submitter.objects.create(account=bob, all_apps=True, created_at=NOON)
+        answer = poster(client, token_of(bob))(
+            {"app": "sieve", "batch": made["id"], "workunits": [OUT]}
+        )
+        assert answer.json()["code"] == "batch_refused"
+        assert "There is no batch" in answer.json()["detail"]
+        assert Workunit.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("app")
+class TestOneKeySaidTwice:
+    BODY = {"app": "sieve", "workunits": [{"outputs": ["out"], "name": "once"}]}
+
+    def test_a_repeat_makes_nothing_and_is_told_the_same(self, post):
+        first = post(self.BODY, **{"Idempotency-Key": "k"})
+        again = post(self.BODY, **{"Idempotency-Key": "k"})
+        assert (first.status_code, again.status_code) == (201, 201)
+        assert first.json() == again.json()
+        assert again["Idempotent-Replay"] == "true"
+        assert Workunit.objects.count() == Batch.objects.count() == 1
+
+    def test_a_repeat_is_told_the_same_though_its_app_takes_no_more(self, app, post):
+        first = post(self.BODY, **{"Idempotency-Key": "k"})
+        app.deprecated = True
+        app.save()
+        again = post(self.BODY, **{"Idempotency-Key": "k"})
+        assert again.json() == first.json()
+
+    def test_another_body_with_the_key_is_refused(self, post):
+        post(self.BODY, **{"Idempotency-Key": "k"})
+        other = post({"app": "sieve", "workunits": [OUT]}, **{"Idempotency-Key": "k"})
+        assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+
+    def test_a_refused_submission_may_be_sent_again_mended(self, post):
+        assert (
+            post({"app": "sieve", "workunits": []}, **{"Idempotency-Key": "k"}).status_code == 422
+        )
+        assert not IdempotencyKey.objects.exists()
+        assert post(self.BODY, **{"Idempotency-Key": "k"}).status_code == 201
+
+    def test_a_stream_packed_or_not_is_the_same_request(self, post):
+        body = b'{"app": "sieve"}\n{"outputs": ["out"]}\n'
+        first = post(body, LINES, **{"Idempotency-Key": "k"})
+        again = post(
+            gzip.compress(body), LINES, **{"Idempotency-Key": "k", "Content-Encoding": "gzip"}
+        )
+        assert first.json() == again.json()
+        assert Workunit.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("app")
+class TestOneBatchAfterAnother:
+    def test_workunits_wait_for_a_batch_that_is_not_over(self, post):
+        first = post({"app": "sieve", "workunits": [OUT]}).json()["batch"]["id"]
+        after = {"name": "second", "after": first, "priority": 7, "meta": {"k": 1}}
+        assert post({"app": "sieve", "batch": after, "workunits": [OUT]}).status_code == 201
+        waiting = Workunit.objects.get(batch__name="second")
+        assert (waiting.release_state, waiting.pending_dependency_count) == (
+            ReleaseState.INACTIVE,
+            1,
+        )
+        assert (waiting.priority, waiting.batch.meta) == (7, {"k": 1})
+
+    def test_they_do_not_wait_for_one_that_is_complete(self, post):
+        first = post({"app": "sieve", "workunits": [OUT]}).json()["batch"]["id"]
+        Batch.objects.update(state=Batch.State.COMPLETE)
+        post({"app": "sieve", "batch": {"after": first}, "workunits": [OUT]})
+        assert set(Workunit.objects.values_list("pending_dependency_count", flat=True)) == {0}
+
+    def test_a_batch_that_failed_is_followed_only_on_demand(self, post):
+        first = post({"app": "sieve", "workunits": [OUT]}).json()["batch"]["id"]
+        Batch.objects.update(state=Batch.State.ABORTED)
+        refused = post({"app": "sieve", "batch": {"after": first}, "workunits": [OUT]})
+        assert refused.json()["code"] == "batch_refused"
+        assert "was aborted" in refused.json()["detail"]
+        wanted = {"after": first, "after_any": True}
+        assert post({"app": "sieve", "batch": wanted, "workunits": [OUT]}).status_code == 201
+
+    def test_settings_of_a_batch_that_is_there_are_not_changed(self, post):
+        post({"app": "sieve", "batch": {"name": "b", "priority": 1}, "workunits": [OUT]})
+        answer = post({"app": "sieve", "batch": {"name": "b", "priority": 2}, "workunits": [OUT]})
+        assert "its priority is 1, not 2" in answer.json()["detail"]
+        assert post({"app": "sieve", "batch": "b", "workunits": [OUT]}).status_code == 201
