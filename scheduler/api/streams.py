@@ -69,11 +69,10 @@ class Body:
         rest = b""
         for chunk in self.chunks():
             *whole, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-            for line in whole:
-                yield line
             if len(rest) > most or any(len(line) > most for line in whole):
                 msg = f"A line is longer than {most} bytes. Hint: upload large files on their own."
                 raise Problem(413, "line_too_long", msg)
+            yield from whole
         if rest:
             yield rest
 

@@ -93,9 +93,10 @@ class Submissions(Endpoint):
 
         As `application/json`, or, however many they are, as `application/x-ndjson`: the first
         line is the same object without `workunits`, and each further line is a workunit. It may
-        be packed with `Content-Encoding: gzip`. If it is sent in chunks and not packed, its last line
-        is `{"count": N}`, the number of workunits: else nobody could tell that it was cut short. Nothing is done unless the
-        whole body has arrived. Faults are told with the lines they are in, the first hundred.
+        be packed with `Content-Encoding: gzip`. If it is sent in chunks and not packed, its last
+        line is `{"count": N}`, the number of workunits: else nobody could tell that it was cut
+        short. Nothing is done unless the whole body has arrived. Faults are told with the lines
+        they are in, the first hundred.
         """
         body = Body(request._request, most=_most(request))  # noqa: SLF001  Django REST would read it
         with _a_turn() as has_turn:
