@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutate.rules import (
     choosing,
     credit,
+    files,
     messages,
     plan_classes,
     replication,
@@ -23,6 +24,7 @@ SWITCHES: tuple[Switch, ...] = (
     *messages.RULES,
     *work.RULES,
     *submitters.RULES,
+    *files.RULES,
 )
 
 _names = [one.rule for one in SWITCHES]

@@ -1,0 +1,111 @@
+"""Rules of files: none goes that is needed, and every other goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.mutate.switching import Code, Sql, Switch, always
+
+WALKS = "tests/long/test_files.py"
+ONE_BY_ONE = "tests/database/test_unused_files.py"
+
+
+def _looks(table: str, alias: str) -> str:
+    return f"AND NOT EXISTS (SELECT FROM {table} AS {alias} WHERE {alias}.file_id = file.id)"
+
+
+def _within_the_transaction(original: Any) -> Any:
+    """A pass that deletes what it dooms before anybody can know that it was doomed."""
+    from django.db import transaction
+
+    from scheduler import storage
+    from scheduler.models import File
+
+    def drop(share: dict[str, Any], *, now: Any) -> Any:
+        with transaction.atomic():
+            done = original(share, now=now)
+            doomed = File.objects.exclude(doomed_at=None)
+            storage.delete_downloads(doomed.values_list("name", flat=True))
+        return done
+
+    return drop
+
+
+def _after_the_commit(original: Any) -> Any:
+    """A submission that puts its files in their places when all can see its rows."""
+    from django.db import transaction
+
+    return lambda contents: transaction.on_commit(lambda: original(contents))
+
+
+RULES = (
+    Switch(
+        "A hold keeps a file until its end",
+        Sql(
+            "doom_unused_files",
+            "AND NOT EXISTS ( SELECT FROM file_hold AS hold "
+            "WHERE hold.file_id = file.id AND hold.until > %(now)s::timestamptz )",
+        ),
+        (WALKS,),
+    ),
+    Switch(
+        "A file that a workunit names is not doomed",
+        Sql("doom_unused_files", _looks("workunit_file", "input")),
+        (WALKS,),
+    ),
+    Switch(
+        "A file of an app version is not doomed",
+        Sql("doom_unused_files", _looks("app_version_file", "part")),
+        (WALKS,),
+    ),
+    Switch(
+        "A file is deleted when its doom is committed, not before",
+        Code("daemons.file_deleter:_drop_inputs", made=_within_the_transaction),
+        (WALKS,),
+    ),
+    Switch(
+        "A file lies in its place before its row is committed",
+        Code("scheduler.storage.downloads:publish_all", made=_after_the_commit),
+        (WALKS,),
+    ),
+    Switch(
+        "A submission keeps what it found from being doomed until it commits",
+        Sql("lock_known_files", "FOR SHARE"),
+        (WALKS,),
+    ),
+    Switch(
+        "Who dooms files locks them before he looks whether they are needed",
+        Sql("lock_their_files", "FOR UPDATE", package="daemons.sql"),
+        (WALKS,),
+    ),
+    Switch(
+        "A doomed file is not found again",
+        Sql("lock_known_files", "AND (doomed_at IS NULL) IS TRUE"),
+        (WALKS,),
+    ),
+    Switch(
+        "A name that was given is never given again",
+        Code("scheduler.operations.files:base36", always("0")),
+        (WALKS,),
+    ),
+    Switch(
+        "A published file that a row knows is no antique",
+        Code("scheduler.operations.antiques:_unknown", made=lambda _known: iter),
+        (WALKS, "tests/database/test_antiques.py"),
+    ),
+    Switch(
+        "A published file is no orphan while its submission may still commit",
+        Code("scheduler.operations.antiques:ORPHAN_AGE", made=lambda age: age * -1),
+        (WALKS, "tests/database/test_antiques.py"),
+    ),
+    Switch(
+        "What nobody refers to is found however it was let go",
+        Sql("read_unused_files", "slice.doomed_at IS NULL", "FALSE"),
+        (WALKS, ONE_BY_ONE),
+    ),
+    Switch(
+        "A hold's end lets its file go",
+        Code("scheduler.operations.unused_files:drop_past_holds", always(0)),
+        (ONE_BY_ONE,),
+    ),
+)
