@@ -25,11 +25,12 @@ from scheduler.facts.work import (
     WorkunitFacts,
 )
 from scheduler.lifecycle import MOVES, FileDeleteState
-from scheduler.models import File, Result, ResultFile, Workunit
+from scheduler.models import Result, ResultFile, Workunit
 from scheduler.policy.replication import judge
+from scheduler.queries import file_checks as files
+from scheduler.queries.file_checks import BATCH, Violation
 
 PACKAGE = "scheduler.sql.invariants"
-BATCH = 1000
 
 T = TypeVar("T", bound=Model)
 
@@ -61,20 +62,13 @@ LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken")
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """One row that breaks an invariant."""
-
-    name: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class Invariant:
-    """What holds, in a sentence, and how to find what breaks it."""
+    """What holds, in a sentence, how to find what breaks it, and what to do then."""
 
     name: str
     sentence: str
     find: Callable[[datetime], list[Violation]]
+    hint: str = ""
 
 
 def invariants() -> tuple[Invariant, ...]:
@@ -91,6 +85,7 @@ def invariants() -> tuple[Invariant, ...]:
             "needed_outputs_exist",
             "Every output that is needed is on disk.",
             lambda _now: _misplaced_outputs(FileDeleteState.INIT),
+            "Hint: restore upload/ from what you saved; what is lost is found by the validator.",
         ),
         Invariant(
             "deleted_outputs_are_gone",
@@ -98,7 +93,16 @@ def invariants() -> tuple[Invariant, ...]:
             lambda _now: _misplaced_outputs(FileDeleteState.DONE),
         ),
         Invariant(
-            "inputs_exist", "Every file that clients download is on disk.", _missing_downloads
+            "inputs_exist",
+            "Every file that clients download is in its place, as long as it must be.",
+            lambda _now: files.wrong_downloads(),
+            files.RESTORE,
+        ),
+        Invariant(
+            "downloads_are_known",
+            "Every file that clients could download is a row's, or was put there today.",
+            files.unknown_downloads,
+            "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
         ),
     )
 
@@ -178,15 +182,6 @@ def _misplaced_outputs(state: FileDeleteState) -> list[Violation]:
         Violation(file.name, detail)
         for file in _in_batches(rows)
         if storage.upload_path(file.name).exists() is not should_exist and _still(rows, file)
-    ]
-
-
-def _missing_downloads(_now: datetime) -> list[Violation]:
-    rows = File.objects.filter(doomed_at=None)
-    return [
-        Violation(file.name, "is not on disk")
-        for file in _in_batches(rows)
-        if not storage.download_path(file.name).exists() and _still(rows, file)
     ]
 
 

@@ -268,6 +268,12 @@ def open_upload(name: str) -> BinaryIO:
     return open(path_of("upload", name), "rb")
 
 
+def upload_digest(name: str) -> Digest:
+    """Read a finished upload from end to end and hash it; raises FileNotFoundError."""
+    with open_upload(name) as file:
+        return hash_file(file).digest()
+
+
 def delete_uploads(names: Iterable[str]) -> dict[str, str]:
     """Delete uploads, finished or not; return name -> error for those that resist."""
     return delete_each(names, _delete_upload)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from datetime import timedelta
 from io import StringIO
 
 import pytest
@@ -189,6 +191,41 @@ def test_files_that_are_missing_or_left_are_found(workunit):
     file = rows.an_input(workunit)
     storage.download_path(file.name).unlink()
     assert broken() == {"needed_outputs_exist": [missing.name], "inputs_exist": [file.name]}
+
+
+def test_a_file_of_another_length_and_one_of_no_row_are_found(workunit):
+    file = rows.an_input(workunit, b"12345")
+    storage.download_path(file.name).write_bytes(b"1234")
+    storage.publish(storage.stage_bytes(b"x"), "orphan_1")
+    young = storage.download_path("orphan_1")
+    found = {one.name: [v.detail for v in one.find(NOON)] for one in invariants()}
+    assert found["inputs_exist"] == ["has 4 bytes, not 5"]
+    assert found["downloads_are_known"] == []
+    long_ago = (NOON - timedelta(days=2)).timestamp()
+    os.utime(young, (long_ago, long_ago))
+    assert broken()["downloads_are_known"] == ["orphan_1"]
+
+
+def test_damage_is_found_by_reading_and_told_with_what_to_do(workunit):
+    file = rows.an_input(workunit, b"12345")
+    output = rows.an_output(workunit.results.first(), b"answer", uploaded=True)
+    for path in (storage.download_path(file.name), storage.upload_path(output.name)):
+        path.write_bytes(path.read_bytes()[::-1])
+    assert broken() == {}
+    page = StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("fsck", "--digests", stdout=page)
+    assert ended.value.code == 1
+    said = page.getvalue()
+    assert f"  {file.name}: has SHA-256 " in said
+    assert f"  {output.name}: has SHA-256 " in said
+    assert "Hint: restore them" in said
+    assert "files: 1 of 5 bytes, referred to by 1 inputs of workunits, 0 parts of app" in said
+
+    page = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("fsck", "--digests", "--json", stdout=page)
+    assert json.loads(page.getvalue())["references"]["workunits"] == 1
 
 
 def test_files_that_nobody_refers_to_are_found(workunit):

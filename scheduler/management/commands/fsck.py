@@ -6,14 +6,25 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
-from scheduler.queries.invariants import Invariant, Violation, invariants
+from scheduler.queries import file_checks
+from scheduler.queries.file_checks import Violation
+from scheduler.queries.invariants import Invariant, invariants
 
 #: As many rows of each invariant are shown; JSON has them all.
 SHOWN = 20
@@ -30,6 +41,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options."""
         parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument(
+            "--digests",
+            action="store_true",
+            help="also read every file, compare its hash, and count what refers to files",
+        )
         parser.add_argument("--list", action="store_true", help="say what is checked, and exit")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -39,11 +55,21 @@ class Command(BaseCommand):
             self.stdout.write("\n".join(f"{one.name}: {one.sentence}" for one in checked))
             return
         broken = _check(checked)
+        counted = None
+        if options["digests"]:
+            checked = (*checked, damaged := _as_read())
+            if found := damaged.find(timezone.now()):
+                broken.append((damaged, found))
+            counted = file_checks.references()
         total = sum(len(found) for _, found in broken)
         if options["json"]:
-            self.stdout.write(json.dumps(_as_json(checked, broken), indent=2))
+            said = _as_json(checked, broken)
+            if counted is not None:
+                said["references"] = asdict(counted)
+            self.stdout.write(json.dumps(said, indent=2))
         else:
-            self.stdout.write("\n".join([*_lines(broken), f"fsck: {_count(total)}"]))
+            counts = [_counted(counted)] if counted is not None else []
+            self.stdout.write("\n".join([*_lines(broken), *counts, f"fsck: {_count(total)}"]))
         if total:
             sys.exit(1)
 
@@ -82,6 +108,36 @@ def _lines(broken: list[tuple[Invariant, list[Violation]]]) -> Iterator[str]:
         yield from (f"  {violation.name}: {violation.detail}" for violation in found[:SHOWN])
         if len(found) > SHOWN:
             yield f"  ... and {len(found) - SHOWN} more."
+        if invariant.hint:
+            yield f"  {invariant.hint}"
+
+
+def _as_read() -> Invariant:
+    """What only reading every file can show, with a bar for bytes."""
+
+    def find(_now: datetime) -> list[Violation]:
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return file_checks.damaged_files(lambda _nbytes: None)
+        columns = (TextColumn("fsck"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("digests", total=file_checks.bytes_to_read())
+            return file_checks.damaged_files(lambda nbytes: progress.update(task, advance=nbytes))
+
+    return Invariant(
+        "files_are_as_hashed",
+        "Every file that is needed has the content of which the database has the hash.",
+        find,
+        file_checks.RESTORE,
+    )
+
+
+def _counted(counted: file_checks.References) -> str:
+    return (
+        f"files: {counted.files} of {counted.nbytes} bytes, referred to by {counted.workunits} "
+        f"inputs of workunits, {counted.app_versions} parts of app versions, {counted.requests} "
+        f"requests of hosts and {counted.holds} holds"
+    )
 
 
 def _count(total: int) -> str:
