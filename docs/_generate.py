@@ -267,6 +267,9 @@ MEANINGS = {
     "VAR_DIR": "Where files, keys, archive, signs of life and the embedded database are.",
     "SUBMIT_FOLDER": "A folder of this machine whose files submitters may name by path (mode "
     "`local` of `submit_rpc_handler.php`); empty: none.",
+    "STORAGE_URL": "Where files live that clients download, if not in `VAR_DIR`: "
+    "`s3://bucket/prefix?endpoint=...` ([files.md](../files.md)). Keys are read from "
+    "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.",
     "UPLOAD_FSYNC": "Whether an upload is on disk for good before the client is told that it "
     "arrived. Without, what a power cut loses is found by the validator and computed again.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
@@ -349,6 +352,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "pattern": "regular expression",
         "folder": "folder",
         "web_url": "http(s) address",
+        "store_url": "address of a bucket",
         "broker_url": "address of a broker",
         "database_url": "address of a database",
     }[reader]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from project import proxies
+from scheduler.config import StoreConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from project.proxies import Network
 
@@ -29,6 +31,18 @@ DJANGO_KEYS = {
     "host": "HOST",
     "port": "PORT",
 }
+
+#: What may follow `?` in the address of a store, and what each is without a word.
+STORE_OPTIONS = {
+    "endpoint": "",
+    "public": "",
+    "region": "us-east-1",
+    "downloads": "redirect",
+    "new": "store",
+    "expires": "3600",
+}
+#: How long a signed address lasts, in seconds; seven days are the most that S3 takes.
+_SHORTEST, _LONGEST = 60, 604_800
 
 
 class BadSetting(Exception):
@@ -155,6 +169,59 @@ def database_url(name: str) -> dict[str, Any] | None:
     }
     settings["OPTIONS"] = found
     return settings
+
+
+def store_url(name: str) -> StoreConfig | None:
+    """Read where downloads live: ``s3://bucket/prefix?endpoint=...``; None is the disk.
+
+    Options: `endpoint`, `public` (addresses), `region`, `downloads` (redirect, stream), `new`
+    (store, disk), `expires` (seconds).
+    """
+    value = text(name, "")
+    if not value:
+        return None
+    accepted = (
+        "an address such as s3://bucket/prefix?endpoint=https://s3.example.org&region=us-east-1; "
+        "keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    )
+    parts = urlsplit(value)
+    if parts.scheme != "s3" or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc):
+        raise BadSetting(name, without_password(value), accepted)
+    given = dict(parse_qsl(parts.query, keep_blank_values=True, separator="&"))
+    options = {key: given.pop(key, default) for key, default in STORE_OPTIONS.items()}
+    if given:
+        unknown = f"no option {', '.join(sorted(given))}: there are {', '.join(STORE_OPTIONS)}"
+        raise BadSetting(name, value, unknown)
+    for key in ("endpoint", "public"):
+        if options[key] and not _is_web_url(options[key]):
+            raise BadSetting(name, value, f"an address such as https://s3.example.org as {key}")
+    prefix = parts.path.strip("/")
+    if not re.fullmatch(r"[A-Za-z0-9_./-]*", prefix) or ".." in prefix:
+        raise BadSetting(name, value, "a prefix of letters, digits, dots, dashes and slashes")
+    return StoreConfig(
+        bucket=parts.netloc,
+        prefix=prefix,
+        endpoint=options["endpoint"] or None,
+        public=options["public"] or None,
+        region=options["region"],
+        redirects=_one_of(name, value, "downloads", options, ("redirect", "stream")) == "redirect",
+        writes=_one_of(name, value, "new", options, ("store", "disk")) == "store",
+        expires=timedelta(seconds=_seconds(name, value, options["expires"])),
+    )
+
+
+def _one_of(
+    name: str, value: str, key: str, options: Mapping[str, str], among: Collection[str]
+) -> str:
+    if options[key] not in among:
+        raise BadSetting(name, value, f"{' or '.join(among)} as {key}")
+    return options[key]
+
+
+def _seconds(name: str, value: str, seconds: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", seconds) or not _SHORTEST <= int(seconds) <= _LONGEST:
+        raise BadSetting(name, value, f"{_SHORTEST} to {_LONGEST} seconds as expires")
+    return int(seconds)
 
 
 def without_password(url: str) -> str:

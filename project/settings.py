@@ -17,6 +17,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
 KEYS_DIR = VAR_DIR / "keys"
+#: Where downloads live if not in VAR_DIR (docs/files.md).
+STORAGE = env.store_url("STORAGE_URL")
 UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
 SUBMIT_FOLDER = env.text("SUBMIT_FOLDER", "")
 SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)

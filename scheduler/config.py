@@ -105,3 +105,32 @@ class ProjectConfig:
     def download_url(self) -> str:
         """The folder below which clients download files."""
         return f"{self.master_url}download/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """Where downloads live if not on the disk; read from `STORAGE_URL` by ``project/env.py``."""
+
+    bucket: str
+    """The bucket's name."""
+
+    prefix: str = ""
+    """What every key in the bucket begins with, without slashes at the ends."""
+
+    endpoint: str | None = None
+    """Where the store answers; None is Amazon's."""
+
+    public: str | None = None
+    """Where clients reach the store, if that is another address than ours for it."""
+
+    region: str = "us-east-1"
+    """The store's region; it is part of every signature."""
+
+    redirects: bool = True
+    """Whether clients are sent to the store by a signed address, or get files through us."""
+
+    writes: bool = True
+    """Whether new files are put into the store; off while files are moved back to the disk."""
+
+    expires: timedelta = timedelta(hours=1)
+    """How long a signed address lets a client begin its download."""

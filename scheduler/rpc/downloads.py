@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from scheduler import storage
 from scheduler.rpc.plain import refuse
+from scheduler.rpc.store_downloads import give_from_store
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -25,14 +26,19 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
     """Give out ``.../<fan>/<name>``, whole or a range of it (RFC 9110, 14).
 
     A 404 kills every result that needs the file, so it is only said of files that are not there;
-    a file that cannot be read today is a 503, and the client comes again.
+    a file that cannot be read today is a 503, and the client comes again.  What is not on the disk
+    may be in the store (`store_downloads`).
     """
     if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
         return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "GET, HEAD"))
     try:
-        file, digest = _open(environ.get("PATH_INFO", ""))
-    except (FileNotFoundError, storage.BadFileName, UnicodeError):
+        name = _named(environ.get("PATH_INFO", ""))
+    except (LookupError, storage.BadFileName, UnicodeError):
         return refuse(environ, start_response, "404 Not Found")
+    try:
+        file, digest = storage.open_download(name)
+    except FileNotFoundError:
+        return give_from_store(environ, start_response, name)
     except OSError:
         logger.exception("download_failed", extra={"path": environ.get("PATH_INFO")})
         return refuse(environ, start_response, "503 Service Unavailable")
@@ -51,13 +57,13 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
     return _give(environ, start_response, headers, file)
 
 
-def _open(path: str) -> tuple[BinaryIO, storage.Digest | None]:
-    """Open what a path names; FileNotFoundError unless name and folder fit."""
+def _named(path: str) -> str:
+    """The file that a path names; LookupError unless name and folder fit."""
     _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
     storage.check_name(name)
     if fan != storage.fan_out(name):
-        raise FileNotFoundError(path)
-    return storage.open_download(name)
+        raise LookupError(path)
+    return name
 
 
 def _give(

@@ -12,6 +12,9 @@ Everything lies under ``settings.VAR_DIR``::
     archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
     workshop/                    packages that are being taken apart, to be published
 
+What clients fetch may live in an S3-compatible store instead (``settings.STORAGE``), under keys
+that are these paths; all the rest is on the disk always.
+
 Two rules make it safe against crashes and against each other: a name that anybody may ask for
 appears only by an atomic rename or link of a complete file (a new input, whose name nobody knows
 before its row is committed, is written in its place), and the path of a partial upload is renamed
@@ -29,6 +32,8 @@ from scheduler.storage.downloads import (
     Staged,
     delete_downloads,
     discard,
+    download_digest,
+    download_sizes,
     open_download,
     publish,
     publish_all,
@@ -59,6 +64,7 @@ from scheduler.storage.packages import (
     with_texts,
     workshop,
 )
+from scheduler.storage.remote import Store, StoreAway, Stored, StoreDamaged, StoreError, store
 from scheduler.storage.results import change_result, keep_result, sync_results, write_result
 from scheduler.storage.shared import NotShared, shared_file
 from scheduler.storage.spool import Spool
@@ -76,6 +82,7 @@ from scheduler.storage.uploads import (
     has_room_for,
     open_upload,
     put_upload,
+    upload_digest,
     upload_size,
     uploads_stopped,
 )
@@ -96,6 +103,11 @@ __all__ = [
     "Source",
     "Spool",
     "Staged",
+    "Store",
+    "StoreAway",
+    "StoreDamaged",
+    "StoreError",
+    "Stored",
     "UnreadablePackage",
     "Upload",
     "UploadFinished",
@@ -113,7 +125,9 @@ __all__ = [
     "delete_old_files",
     "delete_uploads",
     "discard",
+    "download_digest",
     "download_path",
+    "download_sizes",
     "download_url_path",
     "fan_out",
     "finished_uploads",
@@ -142,9 +156,11 @@ __all__ = [
     "stage_bytes",
     "stage_file",
     "stage_program",
+    "store",
     "sync_downloads",
     "sync_results",
     "template_names",
+    "upload_digest",
     "upload_path",
     "upload_size",
     "uploads_stopped",

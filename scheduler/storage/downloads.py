@@ -1,11 +1,15 @@
-"""Downloads: files that clients fetch, staged first, then published for ever."""
+"""Downloads: files that clients fetch, staged first, then published for ever.
+
+They live on the disk, or in the store of ``settings.STORAGE``; while files are moved from one to
+the other, some are here and some there, so whoever looks for one looks on the disk first.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -13,9 +17,17 @@ from typing import BinaryIO, Final
 from django.conf import settings
 
 from scheduler.storage.deleting import delete_each, delete_with_digest
-from scheduler.storage.digests import Digest, Hashes, digest_of, keep_digest, read_digest
+from scheduler.storage.digests import (
+    Digest,
+    Hashes,
+    digest_of,
+    hash_file,
+    keep_digest,
+    read_digest,
+)
 from scheduler.storage.disk import create, link, unlink, write_all
 from scheduler.storage.names import fan_out, path_of
+from scheduler.storage.remote import in_memory, store
 from scheduler.storage.syncing import sync
 
 _CHUNK: Final = 1 << 20
@@ -67,7 +79,16 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
 
 
 def publish_all(contents: Mapping[str, Staged]) -> None:
-    """Publish contents by name and put them on the disk for good, all or none."""
+    """Publish contents by name and put them on the disk for good, or in the store; all or none.
+
+    Raises `StoreAway` and `StoreError` where there is a store.
+    """
+    away = store()
+    if away is not None and away.config.writes:
+        away.put_all({name: (staged.digest, _opener(staged)) for name, staged in contents.items()})
+        for staged in contents.values():
+            discard(staged)
+        return
     published: list[str] = []
     try:
         for name, staged in contents.items():
@@ -77,6 +98,11 @@ def publish_all(contents: Mapping[str, Staged]) -> None:
     except BaseException:
         delete_downloads(published)
         raise
+
+
+def _opener(staged: Staged) -> Callable[[], BinaryIO]:
+    path = staged.path
+    return in_memory(staged.data) if path is None else lambda: path.open("rb")
 
 
 def publish(staged: Staged, name: str) -> None:
@@ -138,4 +164,34 @@ def sync_downloads(names: Iterable[str]) -> None:
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
     """Delete published files; return name -> error for those that resist."""
-    return delete_each(names, lambda name: delete_with_digest(path_of("download", name)))
+    away = store()
+    if away is None:
+        return delete_each(names, lambda name: delete_with_digest(path_of("download", name)))
+    several = list(names)
+    failures = delete_each(several, lambda name: delete_with_digest(path_of("download", name)))
+    return failures | away.delete(several)
+
+
+def download_sizes(names: Iterable[str]) -> dict[str, int]:
+    """Return the sizes of those published files that are there, in bytes."""
+    sizes: dict[str, int] = {}
+    missing: list[str] = []
+    for name in names:
+        try:
+            sizes[name] = os.stat(path_of("download", name)).st_size
+        except FileNotFoundError:
+            missing.append(name)
+    away = store()
+    return sizes if away is None or not missing else sizes | away.sizes(missing)
+
+
+def download_digest(name: str) -> Digest:
+    """Read a published file from end to end and hash it; raises FileNotFoundError."""
+    try:
+        with open(path_of("download", name), "rb") as file:
+            return hash_file(file).digest()
+    except FileNotFoundError:
+        away = store()
+        if away is None:
+            raise
+        return away.read_digest(name)

@@ -7,11 +7,16 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from django.conf import settings
 
 from scheduler.storage.deleting import delete_with_digest
+from scheduler.storage.remote import store
 from scheduler.storage.uploads import UploadLocked, delete_partial
+
+#: How the path of a file begins that is not on the disk.
+_IN_STORE: Final = "store:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +38,33 @@ def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFi
 
 
 def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
-    """Yield published files, and staged ones, that were last changed before a moment."""
+    """Yield published files, and staged ones, that were last changed before a moment.
+
+    Those in the store come last; raises `StoreAway` and `StoreError`.
+    """
     yield from _old_files("download", before.timestamp(), at_once)
+    away = store()
+    if away is not None:
+        for page in away.walk():
+            found = [
+                OldFile(file.name, f"{_IN_STORE}{file.key}", file.nbytes, file.changed_at)
+                for file in page
+                if file.changed_at < before.timestamp()
+            ]
+            if found:
+                yield found
 
 
 def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
-    """Delete files unless somebody changed them meanwhile; return those that are gone."""
-    gone = []
+    """Delete files unless somebody changed them meanwhile; return those that are gone.
+
+    In the store nobody does: a name there is written once.
+    """
+    gone, in_store = [], []
     for file in files:
+        if file.path.startswith(_IN_STORE):
+            in_store.append(file)
+            continue
         with contextlib.suppress(OSError, UploadLocked):
             if os.stat(file.path).st_mtime != file.changed_at:
                 continue
@@ -49,6 +73,10 @@ def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
             else:
                 delete_with_digest(file.path)
             gone.append(file)
+    away = store() if in_store else None
+    if away is not None:
+        kept = away.delete(file.name for file in in_store)
+        gone += [file for file in in_store if file.name not in kept]
     return gone
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from project import env, keys
+from scheduler.config import StoreConfig
 
 NAME = "MANYHANDS_TEST"
 
@@ -168,3 +171,56 @@ def test_many_at_once_agree_on_one_secret_key(tmp_path):
 def test_an_empty_secret_key_is_nobodys_and_is_made_anew(tmp_path):
     (tmp_path / "secret_key").touch()
     assert len(keys.secret_key(tmp_path)) >= 50
+
+
+def test_no_store_is_the_disk(given):
+    given("  ")
+    assert env.store_url(NAME) is None
+
+
+def test_a_store_is_read_with_its_options(given):
+    given("s3://my-bucket")
+    assert env.store_url(NAME) == StoreConfig(bucket="my-bucket")
+    given(
+        "s3://my.bucket/a/prefix/?endpoint=http://10.0.0.7:9000&public=https://files.example.org"
+        "&region=eu-west-1&downloads=stream&new=disk&expires=600"
+    )
+    assert env.store_url(NAME) == StoreConfig(
+        bucket="my.bucket",
+        prefix="a/prefix",
+        endpoint="http://10.0.0.7:9000",
+        public="https://files.example.org",
+        region="eu-west-1",
+        redirects=False,
+        writes=False,
+        expires=timedelta(minutes=10),
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "accepted"),
+    [
+        ("https://bucket.example.org", r"s3://bucket/prefix"),
+        ("s3://", r"s3://bucket/prefix"),
+        ("s3://UPPER", r"s3://bucket/prefix"),
+        ("s3://bucket/../other", "prefix of letters"),
+        ("s3://bucket?endpoint=example.org", "as endpoint"),
+        ("s3://bucket?public=ftp://example.org", "as public"),
+        ("s3://bucket?downloads=maybe", "redirect or stream as downloads"),
+        ("s3://bucket?new=s3", "store or disk as new"),
+        ("s3://bucket?expires=5", "60 to 604800 seconds"),
+        ("s3://bucket?expires=soon", "60 to 604800 seconds"),
+        ("s3://bucket?colour=red", "no option colour: there are endpoint, public"),
+    ],
+)
+def test_any_other_store_is_refused_with_what_is_meant(given, said, accepted):
+    given(said)
+    with pytest.raises(env.BadSetting, match=accepted):
+        env.store_url(NAME)
+
+
+def test_a_key_in_the_address_of_a_store_is_not_told(given):
+    given("s3://key:secret@bucket")
+    with pytest.raises(env.BadSetting) as refused:
+        env.store_url(NAME)
+    assert "secret" not in str(refused.value)

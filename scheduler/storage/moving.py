@@ -1,0 +1,134 @@
+"""Moves files between disk and store; deletes none before it is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from scheduler.storage.deleting import delete_with_digest
+from scheduler.storage.digests import Digest, hash_file
+from scheduler.storage.downloads import discard, publish, stage_file, sync_downloads
+from scheduler.storage.names import path_of
+from scheduler.storage.remote import Store
+
+_AT_ONCE: Final = 8
+
+
+class Fate(Enum):
+    """What became of one file."""
+
+    MOVED = "moved"
+    THERE = "there already"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file as it must be: its name and the hashes that the database has of it."""
+
+    name: str
+    digest: Digest
+
+
+def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
+    """Put files into the store and delete them from the disk; what became of each.
+
+    A file whose content is not what it must be stays where it is.  Raises `StoreAway`,
+    `StoreError`; what was moved until then is moved.
+    """
+    return _each(lambda file: _to_store(store, file, dry_run=dry_run), files)
+
+
+def _to_store(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
+    path = path_of("download", file.name)
+    try:
+        with open(path, "rb") as opened:
+            if dry_run:
+                return Fate.MOVED
+            if hash_file(opened).digest() != file.digest:
+                return Fate.DAMAGED
+    except FileNotFoundError:
+        return _in_store(store, file)
+    here = Path(path)
+    store.put(file.name, file.digest, lambda: here.open("rb"))
+    delete_with_digest(path)
+    return Fate.MOVED
+
+
+def _in_store(store: Store, file: Wanted) -> Fate:
+    try:
+        found = store.look_up(file.name)
+    except FileNotFoundError:
+        return Fate.MISSING
+    return Fate.THERE if found.nbytes == file.digest.nbytes else Fate.DAMAGED
+
+
+def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
+    """Copy files from the store to the disk, where they are found from then on.
+
+    The copies in the store stay: somebody may have been sent there a moment ago
+    (`drop_copies`).  Raises `StoreAway`, `StoreError`.
+    """
+    fates = _each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
+    if not dry_run:
+        moved = zip(files, fates, strict=True)
+        sync_downloads([file.name for file, fate in moved if fate is Fate.MOVED])
+    return fates
+
+
+def _to_disk(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
+    if os.path.exists(path_of("download", file.name)):
+        return Fate.THERE
+    if dry_run:
+        fate = _in_store(store, file)
+        return Fate.MOVED if fate is Fate.THERE else fate
+    try:
+        stream, _, _ = store.open(file.name)
+    except FileNotFoundError:
+        return Fate.MISSING
+    with stream:
+        staged = stage_file(stream)
+    if staged.digest != file.digest:
+        discard(staged)
+        return Fate.DAMAGED
+    publish(staged, file.name)
+    return Fate.MOVED
+
+
+def drop_copies(store: Store, *, before: datetime, dry_run: bool = False) -> tuple[int, int]:
+    """Delete files from the store that lie on the disk since before a moment.
+
+    Returns how many, and how many lie there since a later moment. Raises `StoreAway`,
+    `StoreError`.
+    """
+    dropped = waiting = 0
+    for page in store.walk():
+        old: list[str] = []
+        for found in page:
+            since = _on_disk_since(found.name)
+            if since is not None and since < before.timestamp():
+                old.append(found.name)
+            elif since is not None:
+                waiting += 1
+        kept = {} if dry_run else store.delete(old)
+        dropped += len(old) - len(kept)
+    return dropped, waiting
+
+
+def _on_disk_since(name: str) -> float | None:
+    try:
+        return os.stat(path_of("download", name)).st_ctime
+    except FileNotFoundError:
+        return None
+
+
+def _each(move: Callable[[Wanted], Fate], files: Iterable[Wanted]) -> list[Fate]:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(move, files))
