@@ -63,7 +63,7 @@ class Moved:
 
 def how_many() -> int:
     """Return how many files there are to be looked at."""
-    return File.objects.filter(doomed_at=None).count()
+    return File.objects.filter(doomed_at=None, urls="").count()
 
 
 def move(
@@ -98,7 +98,7 @@ def _batches() -> Iterator[list[Wanted]]:
     """All files, also those of submissions that commit meanwhile, as they are known by then."""
     last = 0
     while True:
-        rows = File.objects.filter(doomed_at=None, pk__gt=last).order_by("pk")[:_BATCH]
+        rows = File.objects.filter(doomed_at=None, urls="", pk__gt=last).order_by("pk")[:_BATCH]
         found = list(rows.values_list("pk", "name", "nbytes", "md5", "sha256"))
         if not found:
             return

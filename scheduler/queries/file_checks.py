@@ -90,16 +90,15 @@ def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
 
 def bytes_to_read() -> int:
     """How many bytes `damaged_files` reads."""
-    downloads = File.objects.filter(doomed_at=None).aggregate(n=Sum("nbytes"))["n"] or 0
+    downloads = _ours().aggregate(n=Sum("nbytes"))["n"] or 0
     return int(downloads + (_needed_outputs().aggregate(n=Sum("nbytes"))["n"] or 0))
 
 
 def references() -> References:
     """Count what refers to files, by each of the foreign keys that keep them."""
-    living = File.objects.filter(doomed_at=None).aggregate(n=Sum("nbytes"))
     return References(
-        files=File.objects.filter(doomed_at=None).count(),
-        nbytes=int(living["n"] or 0),
+        files=_ours().count(),
+        nbytes=int(_ours().aggregate(n=Sum("nbytes"))["n"] or 0),
         workunits=WorkunitFile.objects.count(),
         app_versions=AppVersionFile.objects.count(),
         requests=FileRequest.objects.exclude(file=None).count(),
@@ -119,13 +118,18 @@ def _compared(name: str, sha256: str, read: Callable[[str], storage.Digest]) -> 
         yield Violation(name, f"has SHA-256 {digest.sha256}, not {sha256}")
 
 
+def _ours() -> QuerySet[File]:
+    """Files that clients fetch from us; those with addresses of their own lie elsewhere."""
+    return File.objects.filter(doomed_at=None, urls="")
+
+
 def _needed_outputs() -> QuerySet[ResultFile]:
     return ResultFile.objects.filter(result__file_delete_state=FileDeleteState.INIT).order_by("pk")
 
 
 def _batches() -> Iterator[list[File]]:
     last = 0
-    rows = File.objects.filter(doomed_at=None).order_by("pk")
+    rows = _ours().order_by("pk")
     while batch := list(rows.filter(pk__gt=last)[:BATCH]):
         last = batch[-1].pk
         yield batch
@@ -133,4 +137,4 @@ def _batches() -> Iterator[list[File]]:
 
 def _lives(file: File) -> bool:
     """Whether a row is not doomed even now: a daemon may have been there since it was read."""
-    return File.objects.filter(pk=file.pk, doomed_at=None).exists()
+    return _ours().filter(pk=file.pk).exists()

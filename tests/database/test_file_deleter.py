@@ -13,7 +13,7 @@ from scheduler.facts.hosts import Report
 from scheduler.facts.work import output_name
 from scheduler.models import AppVersionFile, File, Result, Workunit
 from scheduler.operations import report
-from scheduler.queries import handout
+from scheduler.queries import catalog, handout
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
 
@@ -161,7 +161,7 @@ def test_what_comes_after_everything_else_was_deleted_goes_too():
             ],
             results=handout.known_results(reported_ids=[late.pk], names=[], host_ids=[]),
             records={},
-            apps={},
+            apps=catalog._read().apps,
             now=rows.hours(1),
         )
     late.refresh_from_db()

@@ -10,7 +10,7 @@ from django.apps import apps
 from daemons import file_deleter, housekeeper
 from scheduler import sql, storage
 from scheduler.facts.new_work import NewFile, NewWorkunit
-from scheduler.models import AppVersionFile, File, FileHold, FileRequest, WorkunitFile
+from scheduler.models import AppVersionFile, File, FileHold, FileRequest, JobFile, WorkunitFile
 from scheduler.operations import app_versions, file_requests, files, submit, unused_files
 from tests import rows
 from tests.conftest import NOON
@@ -28,13 +28,19 @@ JUDGES = {
 }
 
 
+#: What only gives a file a name: it keeps nothing, and goes with the file's row.
+NAMES_ALONE = {"job_file"}
+
+
 def referring():
-    """Every table with a foreign key to `file`, and its column."""
+    """Every table with a foreign key to `file` that keeps it, and its column."""
     return sorted(
         (model._meta.db_table, field.column)
         for model in apps.get_models(include_auto_created=True)
         for field in model._meta.local_fields
-        if field.is_relation and field.related_model is File
+        if field.is_relation
+        and field.related_model is File
+        and model._meta.db_table not in NAMES_ALONE
     )
 
 
@@ -71,6 +77,21 @@ def test_these_are_the_tables_that_refer_to_files():
         ("file_request", "file_id"),
         ("workunit_file", "file_id"),
     ]
+
+
+@pytest.mark.parametrize("table", [*sorted(NAMES_ALONE), "file_hold"])
+def test_what_does_not_keep_a_file_goes_with_its_row(table):
+    words = " ".join(sql.load("drop_doomed_files", "daemons.sql").split())
+    assert f"DELETE FROM {table} " in words
+
+
+def test_a_name_alone_keeps_no_file():
+    file = a_file()
+    JobFile.objects.create(account=rows.an_account(), name="mine", file=file, created_at=NOON)
+    assert files.doom_unused([file.pk], now=NOON) == 1
+    a_pass(file_deleter)
+    assert not File.objects.exists()
+    assert not JobFile.objects.exists()
 
 
 def _by_a_workunit(file):

@@ -19,7 +19,7 @@ from daemons import file_deleter, purger
 from daemons.tally import WHOLE
 from scheduler import storage
 from scheduler.facts.new_work import NewFile, NewWorkunit
-from scheduler.models import Account, AppVersion, File, FileHold, FileRequest, Workunit
+from scheduler.models import Account, AppVersion, File, FileHold, FileRequest, JobFile, Workunit
 from scheduler.operations import (
     antiques,
     app_versions,
@@ -199,7 +199,7 @@ def _references():
         + (" AND until > %(now)s" if model is FileHold else "")
         for model in apps.get_models()
         for field in model._meta.local_fields
-        if field.is_relation and field.related_model is File
+        if field.is_relation and field.related_model is File and model is not JobFile
     )
 
 
