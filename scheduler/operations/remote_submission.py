@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from django.db.models import Sum
 
 from scheduler.models import Account, App, Batch, Workunit, WorkunitFile
-from scheduler.operations import batches, cancel, new_batches, sent_files, submit, templates
+from scheduler.operations import batches, cancel, new_batches, quotas, sent_files, submit, templates
 from scheduler.operations.submitters import require_submit
 from scheduler.operations.templates import Described, Templated, Templates
 from scheduler.queries import remote_submission as queries
@@ -91,8 +91,8 @@ def create_batch(
 def submit_batch(account: Account, asked: NewRemoteBatch, *, now: datetime) -> int:
     """Fill a batch, all or none; returns its number.
 
-    Raises `RemoteRefused`, `templates.BadTemplate`, `files.UnknownFiles` and what
-    `submit.submit` raises.
+    Raises `RemoteRefused`, `files.UnknownFiles`, `quotas.QuotaExceeded` and what `submit.submit`
+    raises.
     """
     app = _app(account, asked.app_name)
     batch = _to_fill(account, app, asked)
@@ -103,12 +103,17 @@ def submit_batch(account: Account, asked: NewRemoteBatch, *, now: datetime) -> i
     found = sent_files.find(account, templates.names(made))
     found |= sent_files.keep_elsewhere(account, templates.remotes(made), now=now)
 
+    def before() -> None:
+        quotas.lock(account)
+        quotas.require_workunits(account, len(made))
+
     def then(done: submit.Submission) -> None:
         filled = Batch.objects.filter(pk=done.batch_id or 0, workunits_submitted=done.count)
         if not filled.exists():
             msg = "batch not in init state: another submission came first."
             raise RemoteRefused(msg)
         _keep_for_ever(account, made, done, now)
+        quotas.require_bytes(account)
 
     done = submit.submit(
         app=app.name,
@@ -118,6 +123,7 @@ def submit_batch(account: Account, asked: NewRemoteBatch, *, now: datetime) -> i
             keep_outputs=True,
         ),
         submitter=account,
+        before=before,
         then=then,
         now=now,
     )

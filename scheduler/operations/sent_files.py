@@ -3,8 +3,8 @@
 Theory of operation.  A submitter calls a file by a name of his own, which is never given to other
 content while the file lives (`FileChanged`).  Clients know the file by the name of its row, as any
 other: two people may use one name, and a content that both send is stored once.  The file stays
-until the moment that the submitter says, at least for `SHORTEST`; then it lives as long as a
-workunit refers to it.  A file that hosts fetch elsewhere is a row without content here.
+until the moment that the submitter says, at least as long as any (`file_hold`); then it lives as
+long as a workunit refers to it.  A file that hosts fetch elsewhere is a row without content here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 
 from scheduler import storage
 from scheduler.models import Account, Batch, File, JobFile
-from scheduler.operations import files
+from scheduler.operations import file_holds, files, quotas
 from scheduler.operations.files import KnownFile, UnknownFiles, Wanted
 from scheduler.policy.templated import RemoteFile
-from scheduler.sql import execute, fetch_into, fetch_one
+from scheduler.sql import fetch_into, fetch_one
 
-#: How long a file stays for the work that is still to come, where nobody says longer.
-SHORTEST = timedelta(days=1)
 #: How long one stays that is for a batch, if that does not expire.
 FOR_A_BATCH = timedelta(days=30)
 #: What stays for good stays until then.
@@ -43,8 +42,8 @@ class FileChanged(ValueError):
 
 
 def until(*, delete_at: datetime | None, batch: Batch | None, now: datetime) -> datetime:
-    """How long a file stays: as its submitter says, or for its batch, and never less than a day."""
-    shortest = now + SHORTEST
+    """How long a file stays: as its submitter says, or for its batch, and never less than any."""
+    shortest = now + settings.PROJECT.file_hold
     if batch is not None and delete_at is None:
         return max(shortest, batch.expire_at or now + FOR_A_BATCH)
     return max(shortest, delete_at or shortest)
@@ -55,14 +54,16 @@ def absent(
 ) -> tuple[int, ...]:
     """Which of these files, by their places, must be sent; the others stay until the moment.
 
-    Raises `storage.BadFileName`.
+    Raises `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
     del now  # a file that is doomed is gone, whenever that was
     for name in names:
         storage.check_name(name)
     with transaction.atomic():
+        quotas.lock(account)
         known = _mine(account, names)
         _hold(account, known.values(), until)
+        quotas.require_bytes(account)
     return tuple(index for index, name in enumerate(names) if name not in known)
 
 
@@ -73,9 +74,10 @@ def keep(
     until: datetime,
     now: datetime,
 ) -> None:
-    """Keep files under their submitter's names; raises `FileChanged`, `storage.BadFileName`.
+    """Keep files under their submitter's names.
 
-    To send the same file again changes nothing but how long it stays.
+    To send the same file again changes nothing but how long it stays.  Raises `FileChanged`,
+    `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
     by_name: dict[str, storage.Staged] = {}
     for name, staged in brought:
@@ -84,12 +86,14 @@ def keep(
             raise FileChanged(name)
     wanted = {staged.digest.sha256: Wanted(staged, hint=name) for name, staged in by_name.items()}
     with transaction.atomic():
+        quotas.lock(account)
         by_sha, _ = files.keep(wanted, now=now)
         known = _mine(account, list(by_name))
         for name, file in known.items():
             if file.sha256 != by_name[name].digest.sha256:
                 raise FileChanged(name)
         _hold(account, by_sha.values(), until)
+        quotas.require_bytes(account)
         JobFile.objects.bulk_create(
             [
                 JobFile(
@@ -131,7 +135,7 @@ def keep_elsewhere(
 ) -> dict[str, str]:
     """The physical name of each file that hosts fetch elsewhere; made, if it is new.
 
-    They stay for a day, for the work that is to come.
+    They are known for a while, for the work that is to come.
     """
     if not wanted:
         return {}
@@ -142,7 +146,7 @@ def keep_elsewhere(
         if missing:
             _make_elsewhere({digest: wanted[digests[digest]] for digest in missing}, now)
             known = _locked(digests, ())
-        _hold(account, known, now + SHORTEST)
+        _hold(account, known, now + settings.PROJECT.file_hold)
     return {digests[file.sha256]: file.name for file in known}
 
 
@@ -193,7 +197,5 @@ def _locked(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
 
 
 def _hold(account: Account, known: Iterable[KnownFile], until: datetime) -> None:
-    ids = sorted({file.id for file in known})
-    if ids:
-        params = {"file_ids": ids, "account_id": account.pk, "until": until}
-        execute("hold_sent_files", params)
+    if ids := sorted({file.id for file in known}):
+        file_holds.hold(ids, account, until=until)

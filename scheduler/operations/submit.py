@@ -85,6 +85,7 @@ def submit(
     workunits: Sequence[NewWorkunit],
     batch: NewBatch | str | None = None,
     submitter: Account | None = None,
+    before: Callable[[], None] | None = None,
     then: Callable[[Submission], None] | None = None,
     now: datetime,
 ) -> Submission:
@@ -95,8 +96,8 @@ def submit(
     share (`operations.shares`) unless staff names others.  Refuses: an unknown or deprecated app
     (`UnknownApp`); impossible workunits (`BadWorkunits`); a name given twice or taken
     (`DuplicateNames`); a batch without submitter, of another app or closed (`BatchRefused`); input
-    files by an unknown name (`files.UnknownFiles`).  What `then` does belongs to the transaction:
-    if it raises, nothing is submitted.
+    files by an unknown name (`files.UnknownFiles`).  What `before` and `then` do begins and ends
+    the transaction: if one raises, nothing is submitted.
     """
     target = find_target(app)
     judge = Judge(target, submitter, now=now)
@@ -109,6 +110,8 @@ def submit(
         for attempt in range(_ATTEMPTS):
             try:
                 with transaction.atomic():
+                    if before is not None:
+                        before()
                     home = _home(batch, submitter, target, now)
                     inputs = new_inputs.keep(workunits, contents, now=now)
                     new = _births(workunits, names, inputs, submitter)

@@ -51,8 +51,8 @@ def workunit_by_name(name: str, *, key: str) -> Workunit | None:
     found = _in_batches().filter(name=name).first()
     if found is None or found.batch is None:
         return None
-    is_from = any(hmac.compare_digest(known, key) for known in _keys(found.batch.submitter))
-    return found if is_from else None
+    keys = _keys(found.batch.submitter)
+    return found if any(_is_same(known, key) for known in keys) else None
 
 
 def workunit(workunit_id: int, *, said: str) -> Workunit | None:
@@ -84,11 +84,13 @@ def _in_batches() -> QuerySet[Workunit]:
 
 def _is_from(account: Account, said: str, *, of: str) -> bool:
     return any(
-        hmac.compare_digest(
-            hashlib.md5((key + of).encode(), usedforsecurity=False).hexdigest(), said
-        )
+        _is_same(hashlib.md5((key + of).encode(), usedforsecurity=False).hexdigest(), said)
         for key in _keys(account)
     )
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode("utf-8", "replace"))
 
 
 def _keys(account: Account) -> Iterator[str]:

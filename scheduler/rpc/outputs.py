@@ -52,14 +52,14 @@ Asked = Mapping[str, str]
 
 
 def _result_file(asked: Asked, _now: datetime) -> HttpResponseBase:
-    found = remote_outputs.result(asked.get("result_name", ""), said=asked.get("auth_str", ""))
+    found = remote_outputs.result(_name(asked, "result_name"), said=asked.get("auth_str", ""))
     if found is None:
         raise _NoOutput(_NOT_YOURS.format("job instance"))
     return _one(found.pk, _number(asked, "file_num"))
 
 
 def _workunit_file(asked: Asked, _now: datetime) -> HttpResponseBase:
-    found = remote_outputs.workunit_by_name(asked.get("wu_name", ""), key=asked.get("auth_str", ""))
+    found = remote_outputs.workunit_by_name(_name(asked, "wu_name"), key=asked.get("auth_str", ""))
     if found is None:
         raise _NoOutput(_NOT_YOURS.format("workunit"))
     return _one(_canonical(found), _number(asked, "file_num"))
@@ -76,12 +76,17 @@ def _workunit_files(asked: Asked, now: datetime) -> HttpResponseBase:
 def _batch_files(asked: Asked, now: datetime) -> HttpResponseBase:
     found = remote_outputs.batch(
         batch_id=_number(asked, "batch_id"),
-        name=asked.get("batch_name", ""),
+        name=_name(asked, "batch_name"),
         said=asked.get("auth_str", ""),
     )
     if found is None:
         raise _NoOutput(_NOT_YOURS.format("batch"))
     return _zip(f"batch_{found.pk}.zip", found.pk, None, now)
+
+
+def _name(asked: Asked, name: str) -> str:
+    """A name that is asked for; what no name has, PostgreSQL would not even look up."""
+    return asked.get(name, "").replace("\0", "?")
 
 
 def _number(asked: Asked, name: str) -> int:

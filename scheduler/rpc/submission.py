@@ -23,7 +23,7 @@ from django.views.decorators.http import require_http_methods
 
 from scheduler import storage
 from scheduler.models import Account, AccountKey, Batch
-from scheduler.operations import batches, files, maintenance, sent_files, templates
+from scheduler.operations import batches, files, maintenance, quotas, sent_files, templates
 from scheduler.operations import remote_submission as operations
 from scheduler.operations.remote_submission import RemoteRefused
 from scheduler.operations.submission_checks import SubmissionRefused
@@ -60,6 +60,7 @@ REFUSALS: Final = (
     batches.BatchNotReady,
     files.UnknownFiles,
     files.FileInMotion,
+    quotas.QuotaExceeded,
     sent_files.FileChanged,
     storage.BadFileName,
     storage.NotShared,

@@ -2,7 +2,9 @@
 SELECT coalesce(sum(file.nbytes), 0)::bigint AS nbytes
 FROM file
 WHERE
-    file.id IN (
+    -- What hosts fetch elsewhere is not kept here.
+    file.urls = ''
+    AND file.id IN (
         SELECT file_hold.file_id
         FROM file_hold
         WHERE file_hold.account_id = %(account_id)s::bigint
