@@ -110,14 +110,13 @@ def keep(
         )
 
 
-def find(account: Account, names: Iterable[str]) -> dict[str, str]:
+def find(account: Account | None, names: Iterable[str]) -> dict[str, str]:
     """The physical name of each file: of the account's own names first; raises `UnknownFiles`."""
     asked = set(names)
-    found = dict(
-        JobFile.objects.filter(
-            account=account, name__in=asked, file__doomed_at__isnull=True
-        ).values_list("name", "file__name")
-    )
+    if not asked:
+        return {}
+    own = JobFile.objects.filter(account=account, name__in=asked, file__doomed_at__isnull=True)
+    found = dict(own.values_list("name", "file__name"))
     others = asked - found.keys()
     found |= {
         name: name
@@ -131,11 +130,11 @@ def find(account: Account, names: Iterable[str]) -> dict[str, str]:
 
 
 def keep_elsewhere(
-    account: Account, wanted: Mapping[str, RemoteFile], *, now: datetime
+    account: Account | None, wanted: Mapping[str, RemoteFile], *, now: datetime
 ) -> dict[str, str]:
     """The physical name of each file that hosts fetch elsewhere; made, if it is new.
 
-    They are known for a while, for the work that is to come.
+    If they are somebody's, they are held for a while, for the work that is to come.
     """
     if not wanted:
         return {}
@@ -146,7 +145,8 @@ def keep_elsewhere(
         if missing:
             _make_elsewhere({digest: wanted[digests[digest]] for digest in missing}, now)
             known = _locked(digests, ())
-        _hold(account, known, now + settings.PROJECT.file_hold)
+        if account is not None:
+            _hold(account, known, now + settings.PROJECT.file_hold)
     return {digests[file.sha256]: file.name for file in known}
 
 

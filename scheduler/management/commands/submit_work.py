@@ -5,17 +5,19 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.management import templated_work
 from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
 from scheduler.models import Account, Team
-from scheduler.operations import files, submit
+from scheduler.operations import files, submit, templates
 from scheduler.queries.accounts import find_account_by_email
+from scheduler.storage import BadFileName
 
 
 def output(text: str) -> submit.NewOutput:
@@ -41,24 +43,41 @@ class Command(Conversation):
         submit.SubmissionRefused,
         files.UnknownFiles,
         files.FileInMotion,
+        templates.BadTemplate,
+        templates.NoTemplate,
+        templates.TwoCommandLines,
+        templates.WrongFiles,
+        BadFileName,
     )
 
     def ask(self, parser: CommandParser) -> None:
         """Ask for the app, the input files and the numbers that scientists change."""
         parser.add_argument("app", metavar="APP")
         parser.add_argument("paths", metavar="FILE", nargs="*", type=Path)
-        parser.add_argument("--open-name", default="in", help="what the app opens (default: in)")
-        parser.add_argument("--command-line", default="", help="{file} becomes the FILE's name")
+        parser.add_argument(
+            "--open-name", metavar="N", default="in", help="what the app opens (default: in)"
+        )
+        parser.add_argument(
+            "--command-line", metavar="C", default="", help="{file} becomes the FILE's name"
+        )
         parser.add_argument(
             "--outputs", nargs="+", type=output, metavar="NAME[:BYTES]", help="default: out"
         )
-        parser.add_argument("--batch", help="name of a batch, made if there is none")
+        parser.add_argument("--batch", metavar="B", help="name of a batch, made if there is none")
         parser.add_argument("--submitter", metavar="EMAIL", help="default: the only staff account")
-        parser.add_argument("--quorum", type=int, default=1, help="results that must agree")
-        parser.add_argument("--target", type=int, help="results made at first (default: QUORUM)")
+        parser.add_argument(
+            "--quorum", metavar="N", type=int, default=1, help="results that must agree"
+        )
+        parser.add_argument(
+            "--target", metavar="N", type=int, help="results made at first (default: QUORUM)"
+        )
         parser.add_argument("--max-timeouts", type=int, metavar="N", help="fails after so many")
-        parser.add_argument("--priority", type=int, help="higher is sent first (default: 0)")
+        parser.add_argument(
+            "--priority", metavar="N", type=int, help="higher is sent first (default: 0)"
+        )
         parser.add_argument("--hold", action="store_true", help="until `cancel_work --release`")
+        parser.add_argument("--input-template", metavar="F", help="BOINC's, in a file, or by name")
+        parser.add_argument("--output-template", metavar="F", help="the same, of the outputs")
         _ask_resources(parser)
         _ask_whom(parser)
         _ask_times(parser)
@@ -69,12 +88,14 @@ class Command(Conversation):
             if not path.is_file():
                 msg = f"There is no file {path}. Hint: check the path."
                 raise CommandError(msg)
+        now = timezone.now()
+        submitter = _submitter(options["submitter"], needed=options["batch"] is not None)
         done = submit.submit(
             app=options["app"],
-            workunits=_workunits(options),
+            workunits=_workunits(options, submitter, now),
             batch=options["batch"],
-            submitter=_submitter(options["submitter"], needed=options["batch"] is not None),
-            now=timezone.now(),
+            submitter=submitter,
+            now=now,
         )
         into = f" into batch {options['batch']}" if options["batch"] else ""
         return Answer(
@@ -90,7 +111,9 @@ class Command(Conversation):
 
 
 def _ask_resources(parser: CommandParser) -> None:
-    parser.add_argument("--fpops", type=float, default=3.6e12, help="estimated operations")
+    parser.add_argument(
+        "--fpops", metavar="N", type=float, default=3.6e12, help="estimated operations"
+    )
     parser.add_argument("--memory", type=float, metavar="BYTES", default=5e8)
     parser.add_argument("--disk", type=float, metavar="BYTES", default=1e9)
     parser.add_argument("--bandwidth", type=float, metavar="BYTES/S", default=0.0)
@@ -109,14 +132,20 @@ def _ask_whom(parser: CommandParser) -> None:
 
 def _ask_times(parser: CommandParser) -> None:
     parser.add_argument(
-        "--deadline", type=duration, default=timedelta(days=7), help="such as 12h (default: 7d)"
+        "--deadline",
+        metavar="D",
+        type=duration,
+        default=timedelta(days=7),
+        help="such as 12h (default: 7d)",
     )
     parser.add_argument("--start-after", type=moment, metavar="TIME", help="not sent before (UTC)")
     parser.add_argument("--start-before", type=moment, metavar="TIME", help="not sent afterwards")
     parser.add_argument("--end-before", type=moment, metavar="END", help="expired afterwards")
 
 
-def _workunits(options: Mapping[str, Any]) -> list[submit.NewWorkunit]:
+def _workunits(
+    options: Mapping[str, Any], submitter: Account | None, now: datetime
+) -> list[submit.NewWorkunit]:
     common = submit.NewWorkunit(
         outputs=tuple(options["outputs"] or [submit.NewOutput(open_name="out")]),
         rsc_fpops_est=options["fpops"],
@@ -141,6 +170,8 @@ def _workunits(options: Mapping[str, Any]) -> list[submit.NewWorkunit]:
         end_before=options["end_before"],
         held=options["hold"],
     )
+    if options["input_template"] or options["output_template"]:
+        return templated_work.workunits(options, common, submitter=submitter, now=now)
     return [_of_file(path, common, options) for path in options["paths"] or [None]]
 
 
