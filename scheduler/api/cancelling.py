@@ -45,7 +45,7 @@ class ToCancel(Reason):
         listed = bool(attrs.get("ids") or attrs.get("names"))
         if listed == ("batch" in attrs):
             msg = "Nothing is named, or too much. Hint: give ids and names, or a batch."
-            raise serializers.ValidationError(msg)
+            raise Problem(422, "nothing_named", msg)
         return attrs
 
 

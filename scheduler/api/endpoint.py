@@ -63,7 +63,7 @@ class Endpoint(GenericAPIView[Any]):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Refuse who may not, then parameters that nobody reads."""
         super().initial(request, *args, **kwargs)
-        if request.method == "OPTIONS" or not hasattr(self, str(request.method).lower()):
+        if request.method == "OPTIONS" or str(request.method) not in self.allowed_methods:
             return
         known = self.known_parameters(described(self, request.method))
         faults = {
@@ -88,7 +88,8 @@ class Endpoint(GenericAPIView[Any]):
     def query(self) -> dict[str, Any]:
         """Read the parameters by the `query` serializer of the operation."""
         says = cast("Described", described(self, self.request.method))
-        found = says.query(data=self.request.query_params)
+        # As a plain dict: Django REST takes an empty text of a form for none at all.
+        found = says.query(data=self.request.query_params.dict())
         found.is_valid(raise_exception=True)
         return cast("dict[str, Any]", found.validated_data)
 

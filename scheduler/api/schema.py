@@ -113,7 +113,7 @@ class Schema(AutoSchema):
         """Say of a text that is sent that it is not empty, where it must not be."""
         found = super()._map_serializer_field(field, direction, bypass_extensions)
         text = isinstance(field, serializers.CharField) and not field.allow_blank
-        if text and isinstance(field.root, Strict) and found and found.get("type") == "string":
+        if text and isinstance(field.root, Strict) and "string" in (found or {}).get("type", ()):
             return {"minLength": 1, **found}
         return found
 

@@ -1,4 +1,4 @@
-"""The operations of the API, as the schema names them; nobody keeps a list by hand."""
+"""The operations of the API as the schema names them: no list is kept by hand."""
 
 from __future__ import annotations
 

@@ -8,44 +8,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from threading import Thread
 from typing import Any
 
 import pytest
 import schemathesis
-from django.core.cache import cache
-from django.core.handlers.wsgi import WSGIHandler
-from django.core.servers.basehttp import ThreadedWSGIServer
-from django.test.testcases import QuietWSGIRequestHandler
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 
+from tests.faces.api_server import serving
 from tests.faces.apis import ALL_SCOPES, a_token
 from tests.faces.owned import PLACES, everything
 
 CASES = int(os.environ.get("API_CASES", "10"))
-API = WSGIHandler()
 #: What a request that has the schema's shape may be answered, beside success: it is understood.
 UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "416", "422", "429"]
-
-
-def application(environ, start_response):
-    """The API, which counts no guesses."""
-    cache.clear()
-    return API(environ, start_response)
-
-
-@pytest.fixture
-def server():
-    """The API on a port of its own."""
-    server = ThreadedWSGIServer(("127.0.0.1", 0), QuietWSGIRequestHandler)
-    server.set_app(application)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 def configuration(token: str, *, phases: list[str], parameters: dict[str, Any]):
@@ -96,7 +72,7 @@ def phases() -> list[str]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("place", ["nowhere", "somewhere"])
-def test_every_answer_is_as_the_schema_says(server, place):
+def test_every_answer_is_as_the_schema_says(place):
     owned = everything("adasown", is_staff=True)
     token = a_token(owned.account, *ALL_SCOPES)
     there = {
@@ -104,6 +80,7 @@ def test_every_answer_is_as_the_schema_says(server, place):
         for (_, name), find in PLACES.items()
         if place == "somewhere" and name not in {"name", "token_id"}
     }
-    counts, faults = tried(server, configuration(token, phases=phases(), parameters=there))
+    with serving() as server:
+        counts, faults = tried(server, configuration(token, phases=phases(), parameters=there))
     print(f"\nschemathesis: {sum(counts.values())} cases of {len(counts)} operations, {place}")
     assert faults == [], "\n".join(faults[:20])

@@ -1,4 +1,4 @@
-"""Nobody reads or changes what is another's, by any operation that the schema names."""
+"""Nobody reads or changes what is another's, by any operation of the schema."""
 
 from __future__ import annotations
 
