@@ -1,4 +1,4 @@
-"""One of everything that is somebody's, for the tests that walk the schema."""
+"""One of everything that is somebody's, for the tests that walk the schema.
 
 An address names things by parameters; `PLACES` says which of them is meant below which first part
 of an address, and `BODIES` what an operation is sent where an empty body would not do.  Everything

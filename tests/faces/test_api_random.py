@@ -82,5 +82,6 @@ def test_every_answer_is_as_the_schema_says(place):
     }
     with serving() as server:
         counts, faults = tried(server, configuration(token, phases=phases(), parameters=there))
+    print(*faults, sep="\n")
     print(f"\nschemathesis: {sum(counts.values())} cases of {len(counts)} operations, {place}")
     assert faults == [], "\n".join(faults[:20])
