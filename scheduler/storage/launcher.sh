@@ -7,6 +7,7 @@ umask 022
 kind='@KIND@'
 image='@IMAGE@'
 slot=$(pwd)
+project=$(cd "$(dirname "$0")" && pwd -P)
 keep=$slot/_launcher
 newline='
 '
@@ -28,6 +29,7 @@ decode() {
 }
 
 # Where a file is that BOINC put here as a text that names it; fails if it is a file of its own.
+# Only what is beside this launcher counts: else a content could name any file of the computer.
 linked() {
   link=
   if [ -L "$1" ]; then
@@ -36,7 +38,10 @@ linked() {
     link=$(dd if="$1" bs=2048 count=1 2>/dev/null | tr -d '\000' |
       LC_ALL=C sed -n '1s/^<soft_link>\(.*\)<\/soft_link>.*$/\1/p')
   fi
-  [ -n "$link" ]
+  case $link in
+    */*) [ "$(cd "${link%/*}" 2>/dev/null && pwd -P)" = "$project" ] ;;
+    *) return 1 ;;
+  esac
 }
 
 told() { sed -n "s/^.*<$1>\(.*\)<\/$1>.*\$/\1/p" "$slot/init_data.xml" 2>/dev/null | head -n 1; }
@@ -151,26 +156,29 @@ IFS=+
 for name in $inputs; do
   unset IFS
   decode "$name"
-  if linked "$decoded"; then
-    rm -f "$decoded.part"
-    cp "$link" "$decoded.part" && chmod u+w "$decoded.part" && mv -f "$decoded.part" "$decoded" ||
+  if linked "./$decoded"; then
+    rm -f "./$decoded.part"
+    cp "$link" "./$decoded.part" && chmod u+w "./$decoded.part" &&
+      mv -f "./$decoded.part" "./$decoded" ||
       fail 1 "The input $decoded cannot be copied from $link."
   fi
   [ -e "$decoded" ] || fail 1 "The input $decoded is missing."
   MANYHANDS_INPUTS=$MANYHANDS_INPUTS${MANYHANDS_INPUTS:+$newline}$inside/$decoded
   [ -n "$MANYHANDS_INPUT" ] || MANYHANDS_INPUT=$inside/$decoded
-  [ "$given" = yes ] || set -- "$@" "$up$decoded"
+  # No program shall take a name for an option.
+  case $up$decoded in -*) argument=./$decoded ;; *) argument=$up$decoded ;; esac
+  [ "$given" = yes ] || set -- "$@" "$argument"
 done
 IFS=+
 number=0
 for name in $outputs; do
   unset IFS
   decode "$name"
-  case $decoded in */*) mkdir -p "${decoded%/*}" ;; esac
+  case $decoded in */*) mkdir -p "./${decoded%/*}" ;; esac
   # Where the client wants it is written down, and the place is free for the program.
-  if linked "$decoded"; then
+  if linked "./$decoded"; then
     printf '%s\n' "$link" >"$keep/to/$number"
-    rm -f "$decoded"
+    rm -f "./$decoded"
   fi
   MANYHANDS_OUTPUTS=$MANYHANDS_OUTPUTS${MANYHANDS_OUTPUTS:+$newline}$inside/$decoded
   [ -n "$MANYHANDS_OUTPUT" ] || MANYHANDS_OUTPUT=$inside/$decoded
@@ -275,13 +283,13 @@ IFS=+
 for name in $outputs; do
   unset IFS
   decode "$name"
-  target=$decoded
+  target=./$decoded
   [ ! -f "$keep/to/$number" ] || target=$(cat "$keep/to/$number")
   left=''
   if [ "$kind" = script ] && [ -f "program/$decoded" ]; then
     left=program/$decoded
-  elif [ -f "$decoded" ] && ! { [ ! -L "$decoded" ] && linked "$decoded"; }; then
-    left=$decoded
+  elif [ -f "$decoded" ] && { [ -L "$decoded" ] || ! linked "./$decoded"; }; then
+    left=./$decoded
   elif [ "$number" = 0 ] && [ -f "$keep/stdout" ]; then
     is_optional "$name" && [ ! -s "$keep/stdout" ] || left=$keep/stdout
   fi

@@ -1,0 +1,66 @@
+"""Slots: what a client puts there, and what it leaves to the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from volunteer import host
+from volunteer.slot import Home, _place
+from volunteer.wire.messages import FileRef, HostFacts
+from volunteer.wire.requests import host_info
+
+if TYPE_CHECKING:
+    from volunteer.records import Project
+
+PROJECT = cast("Project", SimpleNamespace(url="http://example.org/"))
+
+
+def test_a_link_is_a_text_that_names_the_file_and_a_copy_the_file_itself(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.project(PROJECT.url).mkdir(parents=True)
+    home.file(PROJECT.url, "x_1").write_text("content")
+    _place(home, PROJECT, tmp_path / "slot", FileRef("x_1", "data/in"), copy=False)
+    _place(home, PROJECT, tmp_path / "slot", FileRef("x_1", "copy"), copy=True)
+    link = (tmp_path / "slot" / "data" / "in").read_text()
+    assert link == "<soft_link>../../projects/example.org/x_1</soft_link>\n"
+    assert (tmp_path / "slot" / "copy").read_text() == "content"
+
+
+def test_what_a_program_put_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.project(PROJECT.url).mkdir(parents=True)
+    kept = home.file(PROJECT.url, "x_1")
+    kept.write_text("content")
+    slot = tmp_path / "slot"
+    slot.mkdir()
+    (slot / "out").write_text("half of it")
+    (slot / "in").symlink_to(kept)
+    for name in ("out", "in"):
+        _place(home, PROJECT, slot, FileRef("x_1", name), copy=False)
+    assert (slot / "out").read_text() == "half of it"
+    assert kept.read_text() == "content", "nobody writes through a symbolic link"
+
+
+@pytest.mark.parametrize(
+    ("engines", "found"),
+    [
+        ({}, ""),
+        ({"podman": "echo 4.3.1"}, "4.3.1"),
+        ({"podman": "exit 125", "docker": "echo 24.0.5"}, "24.0.5"),
+        ({"docker": "echo Cannot connect >&2; exit 1"}, ""),
+        ({"docker": "echo '<no value>'"}, ""),
+    ],
+)
+def test_a_computer_has_containers_if_an_engine_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: dict[str, str], found: str
+) -> None:
+    for name, line in engines.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host._container_engine() == found
+    said = host_info(HostFacts(host_cpid="", platform="", container_engine=found))
+    assert (f"<docker_version>{found}</docker_version>" in said) is bool(found)
