@@ -5,6 +5,7 @@ T ?=
 WORKERS ?= 2
 STORIES ?= 3
 SEED ?=
+CASES ?= 20
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story test-long test-planted mutate check fmt docs bench bench-large clean
+.PHONY: help setup demo demo-trust run test test-story test-long test-api test-planted mutate check fmt docs bench bench-large clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,9 @@ test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, sid
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header
+
+test-api: $(VENV)/.stamp-dev ## every corner of the API, thousands of requests: some minutes; CASES=20 an operation
+	@API_CASES=$(CASES) $(BIN)/pytest tests/faces/test_api_random.py -s --no-header
 
 test-planted: $(VENV)/.stamp-dev ## bugs planted one by one: which random test finds each, and when
 	@$(BIN)/python -m tests.long.planted

@@ -14,3 +14,6 @@ urlpatterns = [
     path("", include("scheduler.rpc.urls")),
     path("", include("scheduler.web.urls")),
 ]
+
+handler400 = "scheduler.api.failures.bad_request"
+handler500 = "scheduler.api.failures.server_error"

@@ -56,6 +56,7 @@ def operation(  # noqa: PLR0913  by name, each with its default
     access: Scope | Access | None = None,
     conditional: bool = False,
     idempotent: bool = False,
+    keyed: bool = False,
     problems: Sequence[int] = (),
     **schema: Any,
 ) -> Callable[[Handler], Handler]:
@@ -66,7 +67,8 @@ def operation(  # noqa: PLR0913  by name, each with its default
     the answer into pages and offers the view's filters.  `body` and `query` are the `Strict`
     serializers that `Endpoint.body` and `Endpoint.query` read.  `access` None means the view's
     `read_scope` or `write_scope`.  `conditional` adds an ETag and answers 304; `idempotent` obeys
-    ``Idempotency-Key``.  `problems` are statuses beside those that follow from all this.
+    ``Idempotency-Key`` (`keyed`: the handler does so itself).  `problems` are statuses beside those
+    that follow from all this.
     """
     if isinstance(answer, Mapping):
         responses: dict[Any, Any] = dict(answer)
@@ -82,7 +84,7 @@ def operation(  # noqa: PLR0913  by name, each with its default
             query=query,
             listed=listed,
             conditional=conditional,
-            idempotent=idempotent,
+            idempotent=idempotent or keyed,
             problems=problems,
         )
         decorated: Handler = extend_schema(

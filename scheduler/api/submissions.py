@@ -86,6 +86,7 @@ class Submissions(Endpoint):
             "application/json": SubmissionIn,
             LINES: {"type": "string", "description": "See above."},
         },
+        keyed=True,
         problems=(400, 403, 408, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request) -> Response:

@@ -23,9 +23,7 @@ EMAIL, PASSWORD = "ada@example.org", "a first password"
 def examples() -> list[tuple[str, str]]:
     """What is typed, and what is answered; ``...`` stands for anything."""
     found = []
-    for block in re.findall(
-        r"^```bash\n(.*?)^```$", read("docs/api.md"), re.DOTALL | re.MULTILINE
-    ):
+    for block in re.findall(r"^```bash\n(.*?)^```$", read("docs/api.md"), re.DOTALL | re.MULTILINE):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             typed = re.match(r"(?:.*\\\n)*.*\n", part)
             assert typed

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.cache import cache
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -262,3 +263,55 @@ def test_a_cursor_of_ones_own_making_is_refused(ada, cursor):
     answer = bearer(a_token(ada)).get("/api/v1/tokens", {"cursor": cursor})
     assert answer.status_code == 422
     assert answer.json()["code"] == "bad_cursor"
+
+
+def test_a_bug_is_a_problem_too(monkeypatch):
+    def broken(**_):
+        msg = "a bug"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("scheduler.queries.status.current", broken)
+    answer = Client(raise_request_exception=False).get("/api/v1/status")
+    assert answer.status_code == 500
+    assert answer["Content-Type"] == "application/problem+json"
+    assert "a bug" not in answer.content.decode()
+
+
+def test_a_host_that_is_not_the_projects_is_a_problem(client):
+    answer = client.get("/api/v1/status", headers={"Host": "elsewhere.example"})
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "bad_request"
+
+
+def test_while_the_database_is_away_one_comes_again(monkeypatch):
+    def away(**_):
+        raise OperationalError
+
+    monkeypatch.setattr("scheduler.queries.status.current", away)
+    answer = Client().get("/api/v1/status")
+    assert answer.status_code == 503
+    assert answer["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize("accepted", ["text/html", "application/xml", "*/*;q=0", "nonsense"])
+def test_whatever_is_accepted_the_answer_is_json(client, accepted):
+    answer = client.get("/api/v1/", headers={"Accept": accepted})
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "application/json"
+
+
+def test_options_name_the_methods_and_head_has_no_body(ada):
+    program = bearer(a_token(ada))
+    answer = program.options("/api/v1/tokens")
+    assert (answer.status_code, answer["Allow"]) == (204, "GET, POST, HEAD, OPTIONS")
+    assert program.head("/api/v1/tokens").content == b""
+
+
+def test_a_name_cannot_add_a_header(ada):
+    Account.objects.filter(pk=ada.pk).update(is_staff=True)
+    ada.refresh_from_db()
+    program = bearer(a_token(ada, "administer", "read"))
+    sent = {"name": "q\r\nSet-Cookie: a=b"}
+    answer = program.post("/api/v1/queues", sent, content_type="application/json")
+    assert answer.status_code == 400
+    assert not answer.cookies
