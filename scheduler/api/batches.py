@@ -259,6 +259,7 @@ class BatchRetry(Endpoint):
         tag="batches",
         answer=RetriedOut,
         body=RetryWanted,
+        idempotent=True,
         problems=(409, 422),
     )
     def post(self, request: Request, batch_id: int) -> Response:
