@@ -40,7 +40,7 @@ _numbers = count(1)
 _FORGET = """
 TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credit_entry, refusal,
     host_app_version, app_version_file, account_app_credit, file_request, science_failure,
-    file_hold
+    file_hold, job_file
 """
 #: Attempt k of a workunit ran on the host k places behind the workunit's own.
 _REPORT = """
