@@ -23,7 +23,6 @@ from scheduler.operations.idempotency import Told
 from scheduler.operations.new_batches import BatchRefused
 from scheduler.operations.quotas import QuotaExceeded
 from scheduler.operations.submission_checks import SubmissionRefused, UnknownApp
-from scheduler.policy.submission import Fault
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -169,7 +168,7 @@ def _from_lines(body: Body) -> tuple[object, Iterator[bulk.Line]]:
     lines = enumerate(body.lines(most=MOST_LINE), 1)
     for number, line in lines:
         if line.strip():
-            head = _line(number, line)
+            head = bulk.read_line(number, line)
             if head.fault is not None:
                 msg = f"Line {number}: {head.fault.sentence}"
                 raise Problem(400, "parse_error", msg, hint=head.fault.hint)
@@ -183,7 +182,7 @@ def _until_the_end(lines: Iterator[tuple[int, bytes]], *, is_needed: bool) -> It
     seen, count = 0, None
     for number, text in lines:
         if text.strip():
-            line = _line(number, text)
+            line = bulk.read_line(number, text)
             if isinstance(line.said, dict) and line.said.keys() == {"count"}:
                 count = line.said["count"]
             elif count is not None:
@@ -198,14 +197,6 @@ def _until_the_end(lines: Iterator[tuple[int, bytes]], *, is_needed: bool) -> It
         )
     if count not in (None, seen):
         raise cut_short(f"there were {seen} workunits, and the last line says {count!r:.40}.")
-
-
-def _line(number: int, text: bytes) -> bulk.Line:
-    try:
-        return bulk.Line(number, orjson.loads(text))
-    except ValueError as error:
-        fault = Fault(f"The line is no JSON: {error}.", "write each workunit in one line of JSON.")
-        return bulk.Line(number, fault=fault)
 
 
 def _from_document(body: Body) -> tuple[object, Iterator[bulk.Line]]:

@@ -61,7 +61,10 @@ _DEADLOCK = "40P01"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One workunit as it came: where it stood, and what it said, or why that cannot be read."""
+    """One workunit as it came: where it stood, and what it said, or why that cannot be read.
+
+    What it said is a dict, which `from_outside` names no paths, or a `NewWorkunit`.
+    """
 
     number: int
     said: object = None
@@ -85,8 +88,8 @@ class BadLines(SubmissionRefused):
         self.faults, self.count = faults, count
         first = faults[0]
         super().__init__(
-            f"{count} fault{'s' * (count > 1)} in {lines} workunits, the first in "
-            f"{first.number}: {first.fault.sentence} Hint: {first.fault.hint}"
+            f"{count} fault{'s' * (count > 1)} in {lines} workunit{'s' * (lines > 1)}, the first "
+            f"in number {first.number}: {first.fault.sentence} Hint: {first.fault.hint}"
         )
 
 
@@ -124,6 +127,15 @@ class Key:
     request_hash: Callable[[], str]
 
 
+def read_line(number: int, text: bytes) -> Line:
+    """Read a line of JSON; what is none is a line with a fault."""
+    try:
+        return Line(number, orjson.loads(text))
+    except ValueError as error:
+        hint = "write each workunit in one line of JSON."
+        return Line(number, fault=submission.Fault(f"The line is no JSON: {error}.", hint))
+
+
 def read_head(given: object, *, now: datetime) -> Head:
     """Read ``{app, batch, defaults}``; raises `BadHead`."""
     if not isinstance(given, Mapping):
@@ -159,22 +171,28 @@ def submit_lines(
     *,
     submitter: Account | None,
     key: Key | None = None,
+    by_operator: bool = False,
+    made: submit.Made | None = None,
     now: datetime,
 ) -> idempotency.Told:
     """Create the workunits of these lines, all or none; 201 and what was made.
 
     The answer's ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch
-    is ``{id, name}`` or null.  A repeat with the same key is told the same.  Raises what
+    is ``{id, name}`` or null.  A repeat with the same key is told the same.  Rights and quotas
+    are not asked for `by_operator`.  `made` gathers ids and names.  Raises what
     `submit.submit` raises, but `BadLines`; and `BadHead`, `NoWorkunits`, `TooManyWorkunits`,
     `NotAllowed`, `QuotaExceeded`, and what `idempotency` and reading `lines` raise.
     """
     if key is not None and (told := _told_before(key, lines, submitter, now)):
         return told
     target = find_target(head.app)
-    if submitter is not None:
+    if submitter is not None and not by_operator:
         submitters.require_submit(submitter, App(pk=target.id, name=target.name))
     with storage.Spool() as spool:
         passed = _PassOne(target, head, spool, submitter, now)
+        passed.made = made
+        if by_operator:
+            passed.limited = None
         try:
             passed.read(lines)
             told = _write(passed, key, now)
@@ -190,6 +208,7 @@ def _told_before(
     key: Key, lines: Iterable[Line], submitter: Account | None, now: datetime
 ) -> idempotency.Told | None:
     """What a key was told before; what it is said with is read to its end, for its hash."""
+    idempotency.judge(key.text)
     said = IdempotencyKey.objects.filter(account=submitter, key=key.text)
     if submitter is None or not said.exists():
         return None
@@ -219,6 +238,9 @@ class _PassOne:
         self.judge = Judge(target, submitter, now=now)
         self.holds = file_holds.Holds(submitter, now=now)
         self.spool = spool
+        #: Whose quotas count, and what gathers ids and names.
+        self.limited: Account | None = submitter
+        self.made: submit.Made | None = None
         self.count = self._faulty = 0
         self.first_name = self.last_name = ""
         self._faults: list[LineFault] = []
@@ -270,6 +292,8 @@ class _PassOne:
             self._fault(line.number, "", line.fault)
             return None
         said = line.said
+        if isinstance(said, NewWorkunit):
+            return self._named(line.number, said)
         try:
             merged = {**self._base, **said} if isinstance(said, dict) else said
             workunit = new_workunit(merged, from_outside=True)
@@ -277,13 +301,17 @@ class _PassOne:
             fault = submission.Fault(bad.sentence, bad.hint)
             self._fault(line.number, bad.pointer, fault)
             return None
+        return self._named(line.number, workunit)
+
+    def _named(self, number: int, workunit: NewWorkunit) -> NewWorkunit:
+        """Remember its name, and note if it is another's."""
         if workunit.name is not None:
             known = len(self._names)
             self._names.add(hash(workunit.name))
             if len(self._names) == known:
                 said_twice = f"The name {workunit.name[:200]!r} is given more than once."
                 fault = submission.Fault(said_twice, "give each workunit another, or none.")
-                self._fault(line.number, "/name", fault)
+                self._fault(number, "/name", fault)
         return workunit
 
     def _fault(self, number: int, pointer: str, fault: submission.Fault) -> None:
@@ -315,10 +343,10 @@ class _PassOne:
         if not any(workunit.input_files for workunit in workunits):
             return {}
         with new_inputs.staged(workunits) as contents, transaction.atomic():
-            quotas.lock(self.submitter)
+            quotas.lock(self.limited)
             inputs = new_inputs.keep(workunits, contents, now=self._now)
             self.holds.add(new_inputs.file_ids(inputs))
-            quotas.require_bytes(self.submitter)
+            quotas.require_bytes(self.limited)
         return inputs
 
     def _name_unknown(self, chunk: list[tuple[int, NewWorkunit]], unknown: set[str]) -> None:
@@ -356,8 +384,8 @@ def _write_once(passed: _PassOne, key: Key | None, now: datetime) -> idempotency
         claim = idempotency.begin(account=submitter, key=key.text, now=now)
         if claim.told is not None:
             return idempotency.replay(claim, key.request_hash())
-    quotas.lock(submitter)
-    quotas.require_workunits(submitter, passed.count)
+    quotas.lock(passed.limited)
+    quotas.require_workunits(passed.limited, passed.count)
     opened = None
     if passed.head.batch is not None and submitter is not None:
         opened = new_batches.open_batch(
@@ -365,7 +393,8 @@ def _write_once(passed: _PassOne, key: Key | None, now: datetime) -> idempotency
         )
     passed.holds.lock()
     home = births.Home(app_id=target.id) if opened is None else opened.home
-    submit.write(_births(passed.spool), home, submitter=submitter, now=now)
+    tell = None if passed.made is None else passed.made.start()
+    submit.write(_births(passed.spool), home, submitter=submitter, tell=tell, now=now)
     passed.holds.give_up()
     answer = {
         "batch": None if opened is None else {"id": home.batch_id, "name": opened.name},

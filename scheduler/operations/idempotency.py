@@ -69,14 +69,19 @@ def begin(*, account: Account, key: str, now: datetime) -> Claim:
 
     Raises `BadKey`, and `StillUnderWay` after `PATIENCE`.
     """
-    if not _KEY.fullmatch(key):
-        msg = "The idempotency key cannot be kept. Hint: send 1 to 200 visible ASCII characters."
-        raise BadKey(msg)
+    judge(key)
     claimed = _claim({"account_id": account.pk, "key": key, "now": now})
     if claimed is not None:
         return Claim(claimed)
     row = IdempotencyKey.objects.get(account=account, key=key)
     return Claim(row.pk, row.request_hash, Told(row.status, row.answer, replayed=True))
+
+
+def judge(key: str) -> None:
+    """Refuse (`BadKey`) what cannot be a key: before a long body is read."""
+    if not _KEY.fullmatch(key):
+        msg = "The idempotency key cannot be kept. Hint: send 1 to 200 visible ASCII characters."
+        raise BadKey(msg)
 
 
 def finish(claim: Claim, *, request_hash: str, status: int, answer: dict[str, Any]) -> Told:

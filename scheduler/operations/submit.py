@@ -79,6 +79,29 @@ class Submission:
         return len(self.workunit_ids)
 
 
+#: Is called with ids and names.
+Tell = Callable[[Sequence[int], Sequence[str]], None]
+
+
+class Made:
+    """Gathers ids and names of what is made, in order."""
+
+    def __init__(self) -> None:
+        """Nothing was made yet."""
+        self.ids: list[int] = []
+        self.names: list[str] = []
+
+    def start(self) -> Tell:
+        """Forget what an attempt made that came to nothing."""
+        self.ids.clear()
+        self.names.clear()
+        return self._add
+
+    def _add(self, ids: Sequence[int], names: Sequence[str]) -> None:
+        self.ids += ids
+        self.names += names
+
+
 def submit(
     *,
     app: str,
@@ -105,7 +128,7 @@ def submit(
         raise BadWorkunits(faults, len(workunits))
     if repeated := submission.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
-    names = _names(app, workunits)
+    names, made = _names(app, workunits), Made()
     with new_inputs.staged(workunits) as contents:
         for attempt in range(_ATTEMPTS):
             try:
@@ -115,8 +138,8 @@ def submit(
                     home = _home(batch, submitter, target, now)
                     inputs = new_inputs.keep(workunits, contents, now=now)
                     new = _births(workunits, names, inputs, submitter)
-                    ids = write(new, home, submitter=submitter, now=now)
-                    done = Submission(home.batch_id, ids, names, judge.warnings())
+                    write(new, home, submitter=submitter, tell=made.start(), now=now)
+                    done = Submission(home.batch_id, tuple(made.ids), names, judge.warnings())
                     if then is not None:
                         then(done)
                     return done
@@ -128,22 +151,29 @@ def submit(
 
 
 def write(
-    new: Iterable[Birth], home: Home, *, submitter: Account | None, now: datetime
-) -> tuple[int, ...]:
-    """Write births in the caller's transaction, with their shares; returns their ids.
+    new: Iterable[Birth],
+    home: Home,
+    *,
+    submitter: Account | None,
+    tell: Tell | None = None,
+    now: datetime,
+) -> int:
+    """Write births in the caller's transaction, with their shares; returns how many.
 
-    Counts them in their batch.
+    Counts them in their batch.  `tell` is called chunk by chunk.
     """
     turns = shares.Turns(submitter, now=now) if settings.PROJECT.fair_share else None
-    ids: list[int] = []
-    for some, _ in births.write(new, home, turns=turns.take if turns else None, now=now):
-        ids += some
+    count = 0
+    for ids, names in births.write(new, home, turns=turns.take if turns else None, now=now):
+        count += len(ids)
+        if tell is not None:
+            tell(ids, names)
     if turns:
         turns.keep()
-    if home.batch_id is not None and ids:
-        counted = F("workunits_submitted") + len(ids)
+    if home.batch_id is not None and count:
+        counted = F("workunits_submitted") + count
         Batch.objects.filter(pk=home.batch_id).update(workunits_submitted=counted)
-    return tuple(ids)
+    return count
 
 
 def _names(app: str, workunits: Sequence[NewWorkunit]) -> tuple[str, ...]:

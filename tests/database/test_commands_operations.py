@@ -15,7 +15,15 @@ from django.core.management import CommandError, call_command
 
 from scheduler import signing
 from scheduler.management.conversation import duration
-from scheduler.models import Account, AppVersion, AppVersionFile, Batch, Workunit, WorkunitFile
+from scheduler.models import (
+    Account,
+    AppVersion,
+    AppVersionFile,
+    Batch,
+    FileHold,
+    Workunit,
+    WorkunitFile,
+)
 from scheduler.operations import accounts
 from scheduler.storage import packages
 
@@ -267,3 +275,45 @@ class TestCancelWork:
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="Hint: write 90s, 30min, 12h, 3d or 1w"):
         duration(text)
+
+
+class TestSubmittingMuch:
+    def test_lines_of_json_become_workunits(self, app: str, tmp_path: Path) -> None:
+        lines = tmp_path / "work.ndjson"
+        lines.write_text(
+            '{"name": "one", "outputs": ["out"]}\n\n{"name": "two", "min_quorum": 2}\n'
+        )
+        done = run_json("submit_work", app, "--ndjson", lines)
+        assert done["names"] == ["one", "two"]
+        assert list(Workunit.objects.order_by("id").values_list("min_quorum", flat=True)) == [1, 2]
+
+    def test_a_line_that_is_wrong_is_named(self, app: str, tmp_path: Path) -> None:
+        lines = tmp_path / "work.ndjson"
+        lines.write_text('{"name": "one"}\n{"nane": "two"}\n')
+        with pytest.raises(CommandError, match=r"in number 2: 'nane' is no field.*'name'"):
+            run("submit_work", app, "--ndjson", lines)
+        with pytest.raises(CommandError, match="cannot be read"):
+            run("submit_work", app, "--ndjson", tmp_path / "none")
+        with pytest.raises(CommandError, match="are both given"):
+            run("submit_work", app, lines, "--ndjson", lines)
+        assert not Workunit.objects.exists()
+
+    def test_a_batch_follows_another_and_keeps_outputs(self, app: str) -> None:
+        accounts.create_staff(email="boss@example.org", password="pw")
+        first = run_json("submit_work", app, "--batch", "first")
+        then = ("--after", first["batch_id"], "--keep-outputs", "--meta", '{"k": 1}')
+        run("submit_work", app, "--batch", "then", *then)
+        batch, workunit = Batch.objects.get(name="then"), Workunit.objects.get(batch__name="then")
+        assert (batch.after_id, batch.keep_outputs) == (first["batch_id"], True)
+        assert (workunit.pending_dependency_count, workunit.outputs_kept) == (1, True)
+        assert workunit.meta == {"k": 1}
+        with pytest.raises(CommandError, match="is no JSON object"):
+            run("submit_work", app, "--meta", "k=1")
+
+    def test_files_of_a_person_are_held_only_while_they_are_submitted(
+        self, app: str, inputs: list[Path]
+    ) -> None:
+        accounts.create_staff(email="boss@example.org", password="pw")
+        run("submit_work", app, *inputs, "--batch", "b")
+        assert WorkunitFile.objects.count() == 3
+        assert not FileHold.objects.exists()

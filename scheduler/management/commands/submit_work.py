@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,13 +14,18 @@ from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
+from rich.console import Console
+from rich.progress import track
 
 from scheduler.management import templated_work
 from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
 from scheduler.models import Account, Team
-from scheduler.operations import files, submit, templates
+from scheduler.operations import bulk, files, submit, templates
 from scheduler.queries.accounts import find_account_by_email
 from scheduler.storage import BadFileName
+
+#: From so many on, a bar shows how far it is.
+_MANY = 1000
 
 
 def output(text: str) -> submit.NewOutput:
@@ -76,6 +84,12 @@ class Command(Conversation):
             "--priority", metavar="N", type=int, help="higher is sent first (default: 0)"
         )
         parser.add_argument("--hold", action="store_true", help="until `cancel_work --release`")
+        _ask_batch(parser)
+        parser.add_argument(
+            "--ndjson",
+            metavar="FILE",
+            help="a workunit per line, as of docs/submitting.md; - is stdin",
+        )
         parser.add_argument("--input-template", metavar="F", help="BOINC's, in a file, or by name")
         parser.add_argument("--output-template", metavar="F", help="the same, of the outputs")
         _ask_resources(parser)
@@ -89,25 +103,93 @@ class Command(Conversation):
                 msg = f"There is no file {path}. Hint: check the path."
                 raise CommandError(msg)
         now = timezone.now()
-        submitter = _submitter(options["submitter"], needed=options["batch"] is not None)
-        done = submit.submit(
-            app=options["app"],
-            workunits=_workunits(options, submitter, now),
-            batch=options["batch"],
-            submitter=submitter,
-            now=now,
-        )
-        into = f" into batch {options['batch']}" if options["batch"] else ""
+        batch = _batch(options)
+        submitter = _submitter(options["submitter"], needed=batch is not None)
+        made = submit.Made()
+        with ExitStack() as stack:
+            lines = _lines(options, submitter, now, stack)
+            told = bulk.submit_lines(
+                bulk.Head(app=options["app"], batch=batch),
+                lines,
+                submitter=submitter,
+                by_operator=True,
+                made=made,
+                now=now,
+            )
+        body = told.answer["body"]
+        into = f" into batch {body['batch']['name']}" if body["batch"] else ""
         return Answer(
-            f"Submitted {plural(done.count, 'workunit')} of {options['app']}{into}"
-            f"{', held back' * options['hold']}: {_range(done.names)}.",
+            f"Submitted {plural(body['count'], 'workunit')} of {options['app']}{into}"
+            f"{', held back' * options['hold']}: {_range(body)}.",
             {
-                "batch_id": done.batch_id,
-                "workunit_ids": list(done.workunit_ids),
-                "names": list(done.names),
+                "batch_id": body["batch"]["id"] if body["batch"] else None,
+                "workunit_ids": made.ids,
+                "names": made.names,
             },
-            done.warnings,
+            body["warnings"],
         )
+
+
+def _ask_batch(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--after", type=int, metavar="ID", help="wait for this batch to be complete"
+    )
+    parser.add_argument("--meta", type=json_object, metavar="JSON", help="kept with each workunit")
+    parser.add_argument("--keep-outputs", action="store_true", help="until the batch is retired")
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read a JSON object; for argparse.
+
+    >>> json_object('{"k": 1}')
+    {'k': 1}
+    """
+    with suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    msg = f"{text!r} is no JSON object. Hint: write '{{\"k\": 1}}'."
+    raise ArgumentTypeError(msg)
+
+
+def _batch(options: Mapping[str, Any]) -> submit.NewBatch | None:
+    name, after, keep = options["batch"], options["after"], options["keep_outputs"]
+    if name is None and after is None and not keep:
+        return None
+    return submit.NewBatch(name=name, after=after, keep_outputs=keep)
+
+
+def _lines(
+    options: Mapping[str, Any], submitter: Account | None, now: datetime, stack: ExitStack
+) -> Iterator[bulk.Line]:
+    """What to submit, one after the other; with a bar of progress where it is many."""
+    given: Iterable[bulk.Line]
+    if options["ndjson"]:
+        if options["paths"]:
+            msg = "FILE and --ndjson are both given. Hint: give one of them."
+            raise CommandError(msg)
+        given, total = _from_ndjson(options["ndjson"], stack), None
+    else:
+        given = (
+            bulk.Line(number, one)
+            for number, one in enumerate(_workunits(options, submitter, now), 1)
+        )
+        total = len(options["paths"])
+    console = Console(stderr=True)
+    if console.is_terminal and (total is None or total >= _MANY):
+        given = track(given, "Reading", total=total, console=console, transient=True)
+    yield from given
+
+
+def _from_ndjson(name: str, stack: ExitStack) -> Iterator[bulk.Line]:
+    try:
+        source = sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))  # noqa: PTH123, SIM115  it does
+    except OSError as error:
+        msg = f"{name} cannot be read: {error.strerror}. Hint: check the path."
+        raise CommandError(msg) from error
+    for number, line in enumerate(source, 1):
+        if line.strip():
+            yield bulk.read_line(number, line)
 
 
 def _ask_resources(parser: CommandParser) -> None:
@@ -145,7 +227,7 @@ def _ask_times(parser: CommandParser) -> None:
 
 def _workunits(
     options: Mapping[str, Any], submitter: Account | None, now: datetime
-) -> list[submit.NewWorkunit]:
+) -> Iterable[submit.NewWorkunit]:
     common = submit.NewWorkunit(
         outputs=tuple(options["outputs"] or [submit.NewOutput(open_name="out")]),
         rsc_fpops_est=options["fpops"],
@@ -169,10 +251,11 @@ def _workunits(
         start_before=options["start_before"],
         end_before=options["end_before"],
         held=options["hold"],
+        meta=options["meta"] or {},
     )
     if options["input_template"] or options["output_template"]:
         return templated_work.workunits(options, common, submitter=submitter, now=now)
-    return [_of_file(path, common, options) for path in options["paths"] or [None]]
+    return (_of_file(path, common, options) for path in options["paths"] or [None])
 
 
 def _of_file(
@@ -217,5 +300,6 @@ def _submitter(email: str | None, *, needed: bool) -> Account | None:
     return staff[0] if staff else None
 
 
-def _range(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+def _range(body: Mapping[str, Any]) -> str:
+    first, last = body["first_name"], body["last_name"]
+    return str(first) if first == last else f"{first} to {last}"
