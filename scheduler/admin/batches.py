@@ -14,8 +14,9 @@ from scheduler.admin.base import RecordAdmin, StaffAdmin
 from scheduler.admin.confirm import ask_first, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.workunits import may_move, said_of
-from scheduler.models import Batch, Queue, Workunit
+from scheduler.models import Batch, BatchUsage, Queue, Workunit
 from scheduler.operations import batches as operations
+from scheduler.queries.progress import progress_of
 
 
 @admin.register(Batch, site=staff)
@@ -28,19 +29,32 @@ class BatchAdmin(RecordAdmin):
         "app",
         "state",
         "accelerate",
+        "after",
+        "keep_outputs",
         "created_at",
         "expire_at",
         "its_workunits",
     )
-    list_filter = ("state", "accelerate", "app")
-    list_select_related = ("submitter", "app")
+    list_filter = ("state", "accelerate", "keep_outputs", "app")
+    list_select_related = ("submitter", "app", "after")
     search_fields = ("name", "submitter__email", "submitter__name")
     actions = ("cancel", "accelerate", "slow_down", "retire")
-    readonly_fields = ("its_workunits",)
+    readonly_fields = ("how_far", "its_workunits")
 
     def has_move_permission(self, request: HttpRequest) -> bool:
         """Who may cancel."""
         return may_move(request)
+
+    @admin.display(description="progress")
+    def how_far(self, batch: Batch) -> SafeString:
+        """A bar, and how many of its workunits are where."""
+        found = progress_of([batch], now=timezone.now())[batch.pk]
+        return format_html(
+            '<progress max="{}" value="{}"></progress> {}',
+            max(found.total, 1),
+            found.done + found.failed,
+            found.sentence,
+        )
 
     @admin.display(description="workunits")
     def its_workunits(self, batch: Batch) -> SafeString:
@@ -56,7 +70,11 @@ class BatchAdmin(RecordAdmin):
             return ask_first(self, request, workunits, "cancel")
         for batch in queryset:
             reason = f"cancelled in the administration by {request.user}"
-            outcome = operations.abort(batch.pk, reason=reason, now=timezone.now())
+            try:
+                outcome = operations.abort(batch.pk, reason=reason, now=timezone.now())
+            except operations.BatchNotReady as refusal:
+                self.message_user(request, str(refusal), messages.ERROR)
+                continue
             self.message_user(request, f"{batch}: {said_of(outcome, 'asked to be cancelled')}")
         return None
 
@@ -90,6 +108,24 @@ class BatchAdmin(RecordAdmin):
                 self.message_user(request, str(refusal), messages.ERROR)
             else:
                 self.message_user(request, f"{batch} is retired.")
+
+
+@admin.register(BatchUsage, site=staff)
+class BatchUsageAdmin(RecordAdmin):
+    """What the purged workunits of batches took, day by day."""
+
+    list_display = (
+        "batch",
+        "day",
+        "workunits",
+        "results",
+        "cpu_seconds",
+        "elapsed_seconds",
+        "credit",
+    )
+    list_filter = ("day",)
+    list_select_related = ("batch",)
+    search_fields = ("batch__name",)
 
 
 @admin.register(Queue, site=staff)

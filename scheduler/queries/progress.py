@@ -78,6 +78,12 @@ class Progress:
         return self.total - self.done - self.failed
 
     @property
+    def sentence(self) -> str:
+        """How many are where, as people read it."""
+        parts = [f"{getattr(self, s)} {s.replace('_', ' ')}" for s in Status if getattr(self, s)]
+        return f"{100 * self.fraction_done:.0f} % of {self.total}: {', '.join(parts) or 'none yet'}"
+
+    @property
     def fraction_done(self) -> float:
         """Which part of them is over; 1 of a batch without any."""
         return (self.done + self.failed) / self.total if self.total else 1.0

@@ -347,6 +347,10 @@ def test_a_follower_may_start_once_what_failed_was_tried_again_and_done():
     batches.complete(now=NOON)
     assert retry.retry(second.pk, now=NOON).count == 1
     assert Workunit.objects.get(name=f"{waiting.name}.2").release_state == 3
+    third = a_batch("third", first.submitter, after=first, app=first.app)
+    last = in_batch(third, release_state=1, pending_dependency_count=1)
+    followers.settle(now=NOON)
+    assert reread(last).pending_dependency_count == 0
 
 
 def test_outputs_of_the_retired_are_not_said_to_be_kept():

@@ -223,3 +223,23 @@ def test_names_that_nobody_or_several_people_gave_are_refused():
     assert queries.find("b", one.submitter) == one
     with pytest.raises(CommandError, match="No batch is named"):
         run("abort")
+
+
+def test_show_draws_a_bar_and_names_what_it_waits_for():
+    first = a_batch("first")
+    second = a_batch("second", submitter=first.submitter, after=first, keep_outputs=True)
+    in_batch(second, finished=True)
+    in_batch(second)
+    said = run("show", "second")
+    assert "[###############---------------] 50 % of 2: 1 unsent, 1 failed" in said
+    assert "starts after batch first (which is in progress), if all of it is done" in said
+    assert "its outputs are kept until it is retired" in said
+    facts = json.loads(run("show", "second", "--json"))
+    assert (facts["after"], facts["progress"]["failed"]) == ("first", 1)
+
+
+def test_abort_and_retire_say_what_comes_first():
+    a_batch("over", state=State.COMPLETE)
+    with pytest.raises(CommandError, match=r"is complete and there is nothing to abort"):
+        run("abort", "over")
+    assert run("retire", "over") == "Retired batch over."

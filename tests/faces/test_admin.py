@@ -68,6 +68,7 @@ RECORDS = [
         "ApiToken",
         "AppVersionFile",
         "Batch",
+        "BatchUsage",
         "CreditEntry",
         "File",
         "FileHold",
@@ -117,6 +118,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     team = models.Team.objects.create(name="Team", founder=chief, created_at=now)
     Account.objects.filter(pk=chief.pk).update(team=team)
     batch = Batch.objects.create(name="all", submitter=chief, app=app, created_at=now)
+    models.BatchUsage.objects.create(batch=batch, day=now.date())
     models.Queue.objects.create(name="urgent", app=app, created_at=now)
     made: dict[str, Any] = {"app": app, "batch": batch, "workunits": [], "results": []}
     models.PlanClass.objects.create(name="mt", created_at=now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -13,7 +14,10 @@ from scheduler.models import Account, Batch
 from scheduler.operations import batches as operations
 from scheduler.queries import batches
 from scheduler.queries.accounts import find_account_by_email
+from scheduler.queries.progress import progress_of
 
+#: How many characters a bar has.
+_BAR = 30
 #: What can be done to one batch; `list` needs none.
 _ACTIONS = ("list", "show", "accelerate", "expire", "retire", "abort", "delete")
 
@@ -88,16 +92,44 @@ def _list(submitter: Account | None) -> Answer:
 
 def _show(batch: Batch) -> Answer:
     line, results = batches.line(batch.pk), batches.results_of(batch.pk)
+    found = progress_of([batch], now=timezone.now())[batch.pk]
     until = f"{line.expire_at:%Y-%m-%d %H:%M} UTC" if line.expire_at else "never"
     said = (
         f"Batch {line.name} of {line.submitter} is {line.state_label}"
         f"{', accelerated' * line.accelerate}; app {line.app or 'none yet'}.\n"
+        f"  {_bar(found.fraction_done)} {found.sentence}\n"
         f"  {plural(line.workunits, 'workunit')}: {line.answered} answered, {line.failed} failed, "
         f"{line.open} open; {line.unassimilated} not assimilated yet\n"
         f"  results: {', '.join(f'{count} {state}' for state, count in results.items())}\n"
         f"  made {line.created_at:%Y-%m-%d %H:%M} UTC, expires {until}"
+        f"{_following(batch)}{_keeping(batch)}"
     ).replace("_", " ")
-    return Answer(said, line.as_json() | {"results": results})
+    facts = {
+        "results": results,
+        "progress": asdict(found) | {"seconds_left": found.seconds_left},
+        "after": batch.after.name if batch.after else None,
+        "keep_outputs": batch.keep_outputs,
+    }
+    return Answer(said, line.as_json() | facts)
+
+
+def _bar(fraction: float) -> str:
+    full = int(fraction * _BAR)
+    return f"[{'#' * full}{'-' * (_BAR - full)}]"
+
+
+def _following(batch: Batch) -> str:
+    if batch.after is None:
+        return ""
+    how = "however it ends" if batch.after_any else "if all of it is done"
+    state = str(batch.after.get_state_display()).lower()
+    return f"\n  starts after batch {batch.after.name} (which is {state}), {how}"
+
+
+def _keeping(batch: Batch) -> str:
+    if not batch.keep_outputs:
+        return ""
+    return "\n  its outputs are kept until it is retired" * (batch.state != Batch.State.RETIRED)
 
 
 def _preview(action: str, batch: Batch) -> Answer:

@@ -93,7 +93,7 @@ RULES = (
     ),
     Switch(
         "A failed workunit that was tried again fails nobody",
-        Sql("read_followers", "AND workunit.retried_as IS NULL", ""),
+        Sql("lock_predecessor", "AND workunit.retried_as IS NULL", ""),
         (BATCH_ENDS,),
     ),
     Switch(

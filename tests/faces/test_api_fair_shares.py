@@ -1,0 +1,51 @@
+"""Two scientists submit over the API: who is sent how much follows their shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from daemons import transitioner
+from scheduler.models import Batch, Result, Submitter
+from tests.scientists import Scientist
+from tests.scripted_client import a_client
+from tests.work import an_app
+
+pytestmark = pytest.mark.django_db
+CLAIMS = 1000
+
+
+@pytest.mark.parametrize(("shares", "part"), [((1, 1), 0.5), ((1, 3), 0.25)])
+def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
+    settings.PROJECT = replace(settings.PROJECT, fair_share=True, daily_quota=10_000)
+    app = an_app(one_result_per="nothing", max_in_progress_per_cpu=10_000)
+    scientists = [Scientist() for _ in shares]
+    for one, share in zip(scientists, shares, strict=True):
+        Submitter.objects.create(
+            account=one.account, all_apps=True, share=share, created_at=timezone.now()
+        )
+    for one in scientists:
+        answer = one.post(
+            "workunits",
+            {
+                "app": app.name,
+                "batch": "sweep",
+                "defaults": {"outputs": ["out"], "rsc_fpops_est": 1e10},
+                "workunits": [{}] * CLAIMS,
+            },
+        )
+        assert answer.status_code == 201, answer.content
+    for _ in range(4):
+        transitioner.run_pass(now=timezone.now() + timedelta(seconds=1), limit=1000)
+    client = a_client()
+    client.ask(p_ncpus=64)
+    while Result.objects.filter(server_state=4).count() < CLAIMS:
+        assert client.ask_for_work(1e6, p_ncpus=64)
+    sent = Result.objects.filter(server_state=4).order_by("sent_at", "id")[:CLAIMS]
+    mine = Batch.objects.get(submitter=scientists[0].account)
+    ids = [result.pk for result in sent]
+    got = Result.objects.filter(pk__in=ids, workunit__batch=mine).count()
+    assert got / CLAIMS == pytest.approx(part, rel=0.05)
