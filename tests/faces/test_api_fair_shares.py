@@ -40,10 +40,10 @@ def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
         assert answer.status_code == 201, answer.content
     for _ in range(4):
         transitioner.run_pass(now=timezone.now() + timedelta(seconds=1), limit=1000)
-    client = a_client()
-    client.ask(p_ncpus=64)
+    client = a_client(ncpus=64)
+    client.ask()
     while Result.objects.filter(server_state=4).count() < CLAIMS:
-        assert client.ask_for_work(1e6, p_ncpus=64)
+        assert client.ask_for_work(1e6)
     sent = Result.objects.filter(server_state=4).order_by("sent_at", "id")[:CLAIMS]
     mine = Batch.objects.get(submitter=scientists[0].account)
     ids = [result.pk for result in sent]
