@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +17,12 @@ from volunteer.wire.xml import block, leaf
 
 if TYPE_CHECKING:
     from volunteer.records import HeldResult, Project
-    from volunteer.wire.messages import FileRef, HostFacts
+    from volunteer.wire.messages import FileInfo, FileRef, HostFacts
 
 FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
 STDERR_FILE = "stderr.txt"
+_CHUNK = 1 << 20
 
 
 class SlotError(Exception):
@@ -134,11 +136,35 @@ def take_outputs(home: Home, project: Project, held: HeldResult) -> tuple[Output
         if ref.copy_file and left.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             left.replace(path)
+        info = project.files[ref.file_name].info
+        if info.gzip_when_done and _fits(path, info):
+            _pack(path, home.slot(held.slot) / f".packed_{ref.file_name}")
         if path.is_file():
             outputs.append(Output(ref.file_name, path.stat().st_size, md5_of(path)))
         else:
             outputs.append(Output(ref.file_name))
     return tuple(outputs)
+
+
+def _fits(path: Path, info: FileInfo) -> bool:
+    """Whether an output is there, and no longer than it may be before it is packed."""
+    return path.is_file() and (not info.max_nbytes or path.stat().st_size <= info.max_nbytes)
+
+
+def _pack(path: Path, note: Path) -> None:
+    """Pack a file in its place, once: the note says what it became, however often we come back."""
+    if note.is_file() and note.read_text() == md5_of(path):
+        return
+    part = path.with_name(f"{path.name}.gz")
+    # As BOINC's clients pack, without name and time: twins of a file are twins when packed.
+    packer = zlib.compressobj(wbits=31)
+    with path.open("rb") as source, part.open("wb") as target:
+        while chunk := source.read(_CHUNK):
+            target.write(packer.compress(chunk))
+        target.write(packer.flush())
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(md5_of(part))
+    part.replace(path)
 
 
 def read_stderr(slot: Path) -> str:

@@ -6,6 +6,7 @@ import io
 import time
 import zipfile
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.utils import timezone
 
 from daemons import file_deleter
 from scheduler import storage
+from scheduler.facts.handout import Given
 from scheduler.models import (
     Account,
     AccountKey,
@@ -30,6 +32,7 @@ from scheduler.models import (
 from scheduler.operations import account_keys, maintenance
 from scheduler.queries import remote_submission as queries
 from scheduler.queries.accounts import key_hash
+from scheduler.rpc import compose
 from scheduler.rpc.submission_answers import state_words
 from scheduler.wire import submission_replies
 from tests.conftest import NOON
@@ -909,7 +912,49 @@ def test_a_result_is_told_of_in_boincs_words(word, fields, words) -> None:
     assert state_words(result) == words
 
 
+def test_queries_cost_the_same_however_many_there_are(
+    world: World, django_assert_max_num_queries
+) -> None:
+    for number in range(30):
+        a_result(world.a_workunit(700 + number, f"more_{number}", world.first), "unsent")
+    for command, inside, most in (
+        ("query_batches", "<get_cpu_time>1</get_cpu_time>", 3),
+        ("query_batch", "<batch_id>54</batch_id><get_job_details>1</get_job_details>", 5),
+        ("query_batch2", "<batch_name>first</batch_name>", 4),
+        ("query_job", "<job_id>101</job_id>", 5),
+        ("abort_jobs", "".join(f"<job_name>more_{n}</job_name>" for n in range(30)), 7),
+    ):
+        with django_assert_max_num_queries(most):
+            assert "<error_num>" not in post(asked(command, inside))
+
+
 # What reaches hosts
+
+
+def test_a_templates_flags_reach_the_client_as_boincs_would() -> None:
+    outputs = [
+        {"open_name": "o", "max_nbytes": 9, "gzip_when_done": True, "report_immediately": True}
+    ]
+    given = Given(
+        result_id=1,
+        result_name="r_0",
+        workunit_id=1,
+        workunit_name="r",
+        app_id=1,
+        app_version_id=1,
+        flops=1e9,
+        report_deadline=NOON,
+        command_line="",
+        outputs=outputs,
+        rsc_fpops_est=1,
+        rsc_fpops_bound=1,
+        rsc_memory_bound=1,
+        rsc_disk_bound=1,
+    )
+    [upload] = compose._uploads([given], settings.PROJECT)
+    assert upload.gzip_when_done
+    facts = SimpleNamespace(platform="p", version_num=1, plan_class="")
+    assert compose._result(given, SimpleNamespace(facts=facts)).report_immediately
 
 
 def test_outputs_that_shall_stay_are_not_deleted() -> None:

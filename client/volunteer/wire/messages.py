@@ -20,6 +20,7 @@ class FileInfo:
     sticky: bool = False
     max_nbytes: int = 0
     grant: str = ""
+    gzip_when_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

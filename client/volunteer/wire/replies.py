@@ -112,6 +112,7 @@ def _file_info(found: Element) -> FileInfo:
         sticky=found.flag("sticky"),
         max_nbytes=found.integer("max_nbytes"),
         grant=found.string("xml_signature"),
+        gzip_when_done=found.flag("gzip_when_done"),
     )
 
 

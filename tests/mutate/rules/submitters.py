@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.mutate.switching import Code, Switch, always, unchanged
+from tests.mutate.switching import Code, Sql, Switch, always, unchanged
 
 APP_RIGHTS = "tests/pure/policy/test_app_rights.py"
+SUBMISSION = "tests/faces/test_submission.py"
 TEMPLATED = "tests/pure/policy/test_templated.py"
 
 RULES = (
@@ -30,5 +31,25 @@ RULES = (
             property(always(False)),
         ),
         (TEMPLATED,),
+    ),
+    Switch(
+        "Outputs are for whom they belong to",
+        Code("scheduler.queries.remote_outputs:_is_same", always(True)),
+        (SUBMISSION,),
+    ),
+    Switch(
+        "A batch is filled once",
+        Code("scheduler.operations.remote_submission:_to_fill", always(None)),
+        (SUBMISSION,),
+    ),
+    Switch(
+        "Local files are those of the shared folder",
+        Code("scheduler.storage.shared:shared_file", unchanged),
+        (SUBMISSION,),
+    ),
+    Switch(
+        "Outputs that shall stay are not deleted",
+        Sql("read_deletable_outputs", "THEN w.outputs END", "THEN NULL END"),
+        (SUBMISSION,),
     ),
 )

@@ -13,7 +13,7 @@ from fake_project import public_key, sign
 from volunteer.files import DownloadError, Wanted, fetch
 from volunteer.journal import DamagedJournalError, Journal, load_state
 from volunteer.records import HeldFile, HeldResult, Phase, Project, State, Verdict
-from volunteer.slot import Home, falsify, sweep
+from volunteer.slot import Home, falsify, sweep, take_outputs
 from volunteer.transport import PARTIAL, Body, Response, Stream, UnreachableError
 from volunteer.uploads import Finished, UploadError, send
 from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Result, Workunit
@@ -287,3 +287,44 @@ def test_a_falsified_file_differs_in_one_byte(
     path.write_bytes(honest)
     falsify(path)
     assert path.read_bytes() == altered
+
+
+# Outputs that are packed
+
+
+def to_be_packed(home: Home, content: bytes, **changes: object) -> tuple[Project, HeldResult]:
+    """A result whose output is there, to be packed."""
+    info = FileInfo("out", upload_urls=("http://a/u",), gzip_when_done=True, **changes)  # type: ignore[arg-type]
+    project = Project("http://h/", "key", files={"out": HeldFile(info)})
+    path = home.file("http://h/", "out")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    refs = (FileRef("out", "out"),)
+    return project, HeldResult(Result("r", "w", "p", 1, file_refs=refs), slot=0)
+
+
+def test_an_output_is_packed_once_however_often_it_is_taken(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    project, held = to_be_packed(home, CONTENT)
+    once = take_outputs(home, project, held)
+    assert take_outputs(home, project, held) == once
+    packed = home.file("http://h/", "out").read_bytes()
+    assert gzip.decompress(packed) == CONTENT
+    assert packed[4:8] == bytes(4)  # no time: twins are packed alike
+    assert once[0].nbytes == len(packed)
+    assert once[0].md5 == hashlib.md5(packed).hexdigest()
+
+
+def test_an_output_that_is_packed_by_its_program_is_packed_all_the_same(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    project, held = to_be_packed(home, gzip.compress(CONTENT))
+    take_outputs(home, project, held)
+    packed = home.file("http://h/", "out").read_bytes()
+    assert gzip.decompress(gzip.decompress(packed)) == CONTENT
+
+
+def test_an_output_that_is_too_long_is_not_made_short_enough(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    project, held = to_be_packed(home, CONTENT, max_nbytes=len(CONTENT) - 1)
+    [output] = take_outputs(home, project, held)
+    assert output.nbytes == len(CONTENT)
