@@ -49,7 +49,12 @@ RULES = (
     ),
     Switch(
         "Outputs that shall stay are not deleted",
-        Sql("read_deletable_outputs", "THEN w.outputs END", "THEN NULL END"),
+        Sql(
+            "read_deletable_outputs",
+            "THEN w.outputs END",
+            "THEN NULL::jsonb END",
+            package="daemons.sql",
+        ),
         (SUBMISSION,),
     ),
 )
