@@ -23,6 +23,7 @@ class Scientist:
             scopes=api_tokens.SCOPES if self.account.is_staff else ("read", "submit"),
             now=NOON,
         )
+        self.token = text
         self._web = Client(headers={"Authorization": f"Bearer {text}"})
 
     def get(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Any:

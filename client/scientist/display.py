@@ -36,6 +36,8 @@ STYLES = {
     "waiting": "magenta",
     "failed": "red",
 }
+#: What nobody computes yet is drawn as a line, not as a bar.
+_FAINT = {"unsent", "waiting"}
 _WIDTH = 44
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -75,14 +77,16 @@ def strip(figures: Figures, width: int = _WIDTH) -> Text:
         cells[longest] = max(1, cells[longest] + width - sum(cells.values()))
     bar = Text()
     for name, number in cells.items():
-        bar.append(("━" if name in {"unsent", "waiting"} else "█") * number, STYLES[name])
+        bar.append(("━" if name in _FAINT else "█") * number, STYLES[name])
     return bar if cells else Text("━" * width, style="bright_black")
 
 
-def _share(number: int, total: int, style: str, width: int = 24) -> Text:
+def _share(number: int, total: int, style: str, *, faint: bool, width: int = 24) -> Text:
     eighths = round(number * width * 8 / max(total, 1))
     eighths = max(eighths, 1) if number else 0
     whole, rest = divmod(eighths, 8)
+    if faint:
+        return Text("━" * max(whole, 1 if number else 0), style=style)
     return Text("█" * whole + (_EIGHTHS[rest] if rest else ""), style=style)
 
 
@@ -107,7 +111,7 @@ def picture(batch: BatchInfo, figures: Figures, now: datetime) -> Group:
         table.add_row(
             Text(words(name), style=f"{faint}{style if number else ''}".strip()),
             Text(count(number), style="bold" if number else "dim"),
-            _share(number, figures.total, style),
+            _share(number, figures.total, style, faint=name in _FAINT),
         )
     return Group(Text(), head, percent, Text(), table, Text(), _outlook(figures, now))
 
@@ -134,7 +138,7 @@ def _outlook(figures: Figures, now: datetime) -> Text:
         parts.append(Text.assemble((span(figures.seconds_left), "bold"), f" left, about {clock}"))
     else:
         parts.append(Text("nobody can say yet how long it takes", style="dim"))
-    return Text("  ·  ", style="dim").join(parts)
+    return Text.assemble(parts[0], ("  ·  ", "dim"), parts[1])
 
 
 def sentence(batch: BatchInfo, figures: Figures, now: datetime) -> str:

@@ -19,6 +19,7 @@ from scientist.words import count, local, nbytes, span
 
 _KINDS = ("batch", "workunit", "result")
 _MOST = 100
+_WIDE = 118
 
 
 def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
@@ -68,9 +69,10 @@ def _list_batches(context: Context, most: int | None) -> int:
     elif not infos:
         context.out.print("You have no batches yet. scientist submit APP FILES...")
     else:
-        columns = [("id", True), ("name", False), ("app", False), ("state", False)]
-        columns += [("", False)] * context.out.is_terminal
-        columns += [("done", True), ("failed", True), ("of", True), ("since", False)]
+        columns = [("id", True), ("name", False), ("app", False)]
+        columns += [("", False)] * _has_bars(context)
+        columns += [("done", True), ("failed", True), ("of", True)]
+        columns += [("state", False), ("since", False)]
         context.table(columns, [_batch_row(context, one) for one in infos])
     return len(infos)
 
@@ -78,10 +80,15 @@ def _list_batches(context: Context, most: int | None) -> int:
 def _batch_row(context: Context, one: BatchInfo) -> list[RenderableType]:
     far = one.progress
     row: list[RenderableType] = [str(one.id), Text(one.name, style="bold"), one.app]
-    row.append(words(one.state))
-    row += [strip(far, 16)] * context.out.is_terminal
+    row += [strip(far, 16)] * _has_bars(context)
     failed = Text(count(far.failed), style="red" if far.failed else "dim")
-    return [*row, count(far.done), failed, count(far.total), local(one.created_at)]
+    row += [count(far.done), failed, count(far.total), words(one.state)]
+    return [*row, local(one.created_at)[:-3]]
+
+
+def _has_bars(context: Context) -> bool:
+    """Whether there is room for them."""
+    return context.out.is_terminal and context.out.width >= _WIDE
 
 
 def _list_workunits(context: Context, most: int | None) -> int:

@@ -1,0 +1,586 @@
+"""The scientist's program against the project's API: what is said, done and refused."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+from scheduler.models import Batch, IdempotencyKey, Workunit
+from scheduler.operations import accounts
+from scientist import Project, cli, store, transport
+from tests.faces.scientists_wire import Wire, changed, cut, lost
+from tests.conftest import NOON
+from tests.rows import an_account, an_app, an_app_version
+from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
+
+pytestmark = pytest.mark.django_db
+
+URL = "http://testserver/"
+
+
+@pytest.fixture
+def wire(monkeypatch) -> Wire:
+    """The only way to the project; waits between tries are short."""
+    made = Wire()
+    monkeypatch.setattr(transport.httpx, "Client", functools.partial(httpx.Client, transport=made))
+    monkeypatch.setitem(Project.__init__.__kwdefaults__, "patience", 0.2)
+    monkeypatch.setattr(transport.random, "uniform", lambda *_: 0.01)
+    return made
+
+
+@pytest.fixture
+def eve() -> Scientist:
+    return Scientist(email="eve@example.org", name="Eve", is_staff=True)
+
+
+@pytest.fixture
+def run(wire, eve, monkeypatch, tmp_path, capsys):
+    """Run a command as Eve; gives its exit code, what it said, and its complaints."""
+    monkeypatch.setenv("MANYHANDS_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("MANYHANDS_URL", URL)
+    monkeypatch.setenv("MANYHANDS_TOKEN", eve.token)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            code = cli.main([str(word) for word in words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def fold():
+    return an_app("fold")
+
+
+def workunits():
+    return list(Workunit.objects.order_by("id").prefetch_related("input_files__file"))
+
+
+# Logging in
+
+
+def test_a_login_keeps_a_token_and_a_logout_revokes_it(run, monkeypatch):
+    monkeypatch.delenv("MANYHANDS_TOKEN")
+    monkeypatch.delenv("MANYHANDS_URL")
+    digest = accounts.password_digest(email="ann@example.org", password="a long password")
+    accounts.create_account(
+        email="ann@example.org", passwd_hash=digest, name="Ann", by_staff=True, now=NOON
+    )
+    code, said, _ = run("login", URL, "--email", "ann@example.org", "--password", "a long password")
+    assert (code, said) == (0, f"logged in to {URL} as ann@example.org (read, submit)\n")
+    login = store.load().projects[URL]
+    assert login.token not in said
+    code, said, _ = run("whoami")
+    assert code == 0
+    assert "ann@example.org" in said
+    assert run("logout")[:2] == (0, f"logged out of {URL}\n")
+    code, _, complaint = run("whoami")
+    assert code == 7
+    assert "Hint: scientist login URL --email E" in complaint
+    assert run("whoami", "--url", URL, "--token", login.token)[0] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["--email", "eve@example.org", "--password", "wrong"], 7, "e-mail address and password"),
+        (["--email", "eve@example.org"], 2, "The password is missing"),
+        ([], 2, "Who are you?"),
+        (["--token", "mh_nothing"], 7, "The token is unknown"),
+        (["--token", "with space"], 2, "characters that no token has"),
+    ],
+)
+def test_a_login_that_is_refused_says_why_and_keeps_nothing(
+    run, monkeypatch, words, code, complaint
+):
+    monkeypatch.delenv("MANYHANDS_TOKEN")
+    got, said, error = run("login", URL, *words)
+    assert (got, said) == (code, "")
+    assert complaint in error
+    assert "\nHint: " in error
+    assert store.load().projects == {}
+
+
+def test_an_address_that_is_no_project_is_told_from_one_that_is_away(run, wire):
+    code, _, complaint = run("list", "--url", f"{URL}elsewhere/")
+    assert code == 3
+    assert "not as a Manyhands project does" in complaint
+    wire.is_down = True
+    code, _, complaint = run("list")
+    assert code == 3
+    assert complaint.startswith(f"scientist: No answer from {URL}: Connection refused\nHint: ")
+    assert run("list", "--url", "ftp://x/")[0] == 2
+
+
+def test_a_complaint_can_be_read_by_programs(run):
+    code, said, complaint = run("show", "nothing", "--json")
+    assert (code, said) == (5, "")
+    assert json.loads(complaint)["detail"] == "You have no batch, workunit or result 'nothing'."
+
+
+# Submitting
+
+
+def test_a_file_is_a_workunit_whatever_it_is_called(run, fold, tmp_path):
+    names = ["a b.txt", "蛋白質.txt", "-x.txt", "q'u\"o.txt"]
+    for number, name in enumerate(names):
+        (tmp_path / name).write_bytes(b"%d\xff" % number)
+    code, said, complaint = run("submit", "fold", "--json", "--", *names)
+    assert (code, complaint) == (0, "")
+    told = json.loads(said)
+    assert told["count"] == 4
+    made = workunits()
+    prefix = told["batch"]["name"]
+    assert [one.name.removeprefix(f"{prefix}_") for one in made] == [
+        "a_b",
+        "u86cbu767du8cea",
+        "x",
+        "q_u_o",
+    ]
+    assert [one.input_files.get().open_name for one in made] == ["in"] * 4
+    assert all(one.outputs_kept for one in made)
+
+
+def test_files_of_one_name_from_two_folders_are_two_workunits(run, fold, tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.txt").write_text(folder)
+    code, _, _ = run("submit", "fold", "a/x.txt", "b/x.txt", "--batch", "Twice!")
+    assert code == 0
+    first, second = (one.name for one in workunits())
+    assert first.startswith("Twice-")
+    assert second == f"{first}-2"
+
+
+def test_a_long_file_is_sent_once_however_many_workunits_read_it(run, fold, wire, tmp_path):
+    (tmp_path / "long").write_bytes(os.urandom(50_000))
+    (tmp_path / "again").write_bytes((tmp_path / "long").read_bytes())
+    (tmp_path / "shared").write_bytes(b"short")
+    assert run("submit", "fold", "long", "again", "--input", "grid=shared")[0] == 0
+    assert len(wire.paths("PUT")) == 2
+    rows = [{f.open_name: f.file.nbytes for f in one.input_files.all()} for one in workunits()]
+    assert rows == [{"grid": 5, "in": 50_000}] * 2
+    assert run("submit", "fold", "long", "--batch", "later")[0] == 0
+    assert len(wire.paths("PUT")) == 2
+
+
+def test_parameters_fill_command_lines_and_are_noted(run, fold):
+    code, _, _ = run(
+        "submit", "fold", "--param", "seed=1..3", "--param", "mode=a,b", "--count", "2",
+        "--command-line", "--seed {seed} {mode} {index}", "--quorum", "2", "--deadline", "3d",
+        "--output", "out:5k", "--meta", "study=7", "--meta", "who=me", "--priority", "4",
+    )  # fmt: skip
+    assert code == 0
+    made = workunits()
+    assert len(made) == 12
+    assert (made[0].command_line, made[-1].command_line) == ("--seed 1 a 1", "--seed 3 b 12")
+    assert made[-1].meta == {"seed": "3", "mode": "b"}
+    assert {one.min_quorum for one in made} == {2}
+    assert made[0].delay_bound.days == 3
+    assert made[0].outputs[0]["max_nbytes"] == 5000
+    batch = Batch.objects.get()
+    assert (batch.meta, batch.priority) == ({"study": 7, "who": "me"}, 4)
+
+
+def test_lines_of_json_are_workunits_and_may_name_files(run, fold, tmp_path):
+    (tmp_path / "a.txt").write_text("1 30")
+    lines = [
+        {
+            "name": "mine",
+            "command_line": "7",
+            "input_files": [{"open_name": "in", "path": "a.txt"}],
+        },
+        {"quorum": 2, "input_files": {"data": "text"}},
+    ]
+    (tmp_path / "w.ndjson").write_text("\n\n".join(map(json.dumps, lines)))
+    assert run("submit", "fold", "--ndjson", "w.ndjson")[0] == 0
+    first, second = workunits()
+    assert (first.name, first.command_line, second.min_quorum) == ("mine", "7", 2)
+    assert second.input_files.get().open_name == "data"
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "Line 2 is no JSON"),
+        ("7", "Line 2 is no JSON object"),
+        ('{"input_files": [{"open_name": "in", "path": "none"}]}', "There is no file none"),
+        ('{"input_files": [7]}', "Line 2: "),
+        ('{"deadline": "soon"}', "'soon' is no duration"),
+    ],
+)
+def test_a_line_that_is_no_workunit_is_named_and_nothing_is_submitted(
+    run, fold, tmp_path, line, complaint
+):
+    (tmp_path / "w.ndjson").write_text('{"command_line": "1"}\n' + line)
+    code, _, said = run("submit", "fold", "--ndjson", "w.ndjson")
+    assert code == 2
+    assert complaint in said
+    assert Workunit.objects.count() == 0
+
+
+def test_what_the_project_refuses_is_told_with_the_lines_it_is_in(run, fold):
+    code, _, said = run("submit", "fold", "--count", "2", "--field", "min_quorum=-1")
+    assert code == 4
+    assert "min_quorum" in said
+    assert "Hint: " in said
+    assert Workunit.objects.count() == 0
+
+
+def test_a_batch_waits_for_another_by_its_name(run, fold):
+    run("submit", "fold", "--count", "1", "--batch", "first")
+    code, _, _ = run(
+        "submit", "fold", "--count", "1", "--after", "first", "--after-any", "--expires", "2d"
+    )
+    assert code == 0
+    second = Batch.objects.order_by("id").last()
+    assert (second.after.name, second.after_any) == ("first", True)
+    assert second.expire_at is not None
+    assert workunits()[-1].pending_dependency_count == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "There is nothing to submit."),
+        (["none.txt"], "There is no file none.txt"),
+        (["folder"], "give the files in it: folder/*"),
+        (["/dev/null"], "no plain file"),
+        (["--count", "0"], "no whole number from 1"),
+        (["--deadline", "soon", "--count", "1"], "no duration"),
+        (["a.txt", "--input-text", "x"], "not both"),
+        (["a.txt", "--ndjson", "-"], "stands alone"),
+        (["--command-line", "{seed}"], "Nothing fills {seed}"),
+        (["--param", "s=1..2", "--param", "s=3..4"], "given twice"),
+        (["--from-file", "none"], "cannot be read"),
+        (["--input", "none", "--count", "1"], "There is no file none"),
+        (["--meta", "x", "--count", "1"], "is no note"),
+        (["--field", "x", "--count", "1"], "is no field"),
+        (["--ndjson", "empty"], "no workunits to submit"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
+    run, fold, tmp_path, wire, words, complaint
+):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a.txt").write_text("1")
+    (tmp_path / "empty").write_text("")
+    code, _, said = run("submit", "fold", *words)
+    assert code == 2
+    assert complaint in said
+    assert "Hint: " in said or "cannot be read" in said
+    assert wire.paths("POST") == []
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads every file")
+def test_a_file_that_may_not_be_read_is_named(run, fold, tmp_path):
+    (tmp_path / "secret").touch(mode=0)
+    code, _, said = run("submit", "fold", "secret")
+    assert code == 2
+    assert "permission denied" in said
+
+
+def test_an_app_that_is_not_there_is_named(run):
+    code, _, said = run("submit", "fald", "--count", "1")
+    assert code == 5
+    assert "There is no app 'fald'." in said
+
+
+def test_an_answer_that_is_lost_makes_no_second_submission(run, fold, wire):
+    wire.faults.append(("workunits", lost))
+    assert run("submit", "fold", "--count", "3")[0] == 0
+    assert wire.paths("POST").count("workunits") == 2
+    first, second = [one for one in wire.seen if one.url.path.endswith("/workunits")]
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+    assert first.content == second.content
+    assert Workunit.objects.count() == 3
+
+
+def test_a_submission_nobody_knows_of_can_be_repeated_by_its_key(run, fold, wire, monkeypatch):
+    monkeypatch.setitem(Project.__init__.__kwdefaults__, "patience", 0.0)
+    wire.faults.append(("workunits", lost))
+    code, _, said = run("submit", "fold", "--count", "3")
+    assert code == 3
+    assert "Whether it took the workunits is not known." in said
+    key = said.split("--key ")[1].split(":")[0]
+    assert Workunit.objects.count() == 3
+    assert run("submit", "fold", "--count", "3", "--key", key)[0] == 0
+    assert Workunit.objects.count() == 3
+    assert Batch.objects.count() == 1
+    assert IdempotencyKey.objects.filter(key__startswith=key).count() == 1
+
+
+def test_without_the_scope_nothing_is_submitted(run, fold, eve, monkeypatch):
+    from scheduler.operations import api_tokens
+
+    _, text = api_tokens.create(account=eve.account, name="r", scopes=("read",), now=NOON)
+    code, _, said = run("submit", "fold", "--count", "1", "--token", text)
+    assert code == 4
+    assert "scope" in said
+
+
+# Watching
+
+
+def test_watching_ends_when_all_is_over_and_says_whether_all_is_well(run, eve):
+    batch = a_batch("b", submitter=eve.account)
+    done_in(batch)
+    code, said, _ = run("watch", "b")
+    assert code == 0
+    assert said.endswith("b: 100 % · 1 done · 0 failed\n")
+    failed_in(batch)
+    code, said, _ = run("watch", batch.pk, "--json")
+    assert code == 6
+    assert json.loads(said)["failed"] == 1
+
+
+# Fetching
+
+
+@pytest.fixture
+def batch(eve):
+    made = a_batch("b", submitter=eve.account)
+    for number in range(3):
+        done_in(made, b"answer %d" % number, name=f"w{number}")
+    failed_in(made, name="broken")
+    return made
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".scientist" not in path.parts and path.name != "MANIFEST.ndjson"
+    }
+
+
+WHOLE = {f"w{number}/out": b"answer %d" % number for number in range(3)}
+
+
+def test_outputs_are_brought_once_each_into_a_folder_each(run, batch, tmp_path):
+    code, said, _ = run("fetch", "b", "out", "--json")
+    told = json.loads(said)
+    assert (code, told["brought"], told["failed"]) == (0, 3, ["broken"])
+    assert files_in(tmp_path / "out") == WHOLE
+    lines = [json.loads(line) for line in (tmp_path / "out/MANIFEST.ndjson").open()]
+    assert {one["name"] for one in lines} == {"w0", "w1", "w2"}
+    assert all(one["outputs"][0]["sha256"] for one in lines)
+    code, said, _ = run("fetch", "b", "out", "--json")
+    assert (code, json.loads(said)["brought"], json.loads(said)["already"]) == (0, 0, 3)
+
+
+def test_outputs_may_lie_flat_and_failures_bring_their_reasons(run, batch, tmp_path):
+    assert run("fetch", "b", "out", "--flat", "--failed")[0] == 0
+    found = files_in(tmp_path / "out")
+    assert found["w0.out"] == b"answer 0"
+    assert found["broken.stderr.txt"].startswith(b"broken failed: CANCELLED")
+
+
+def test_what_comes_later_is_brought_by_the_next_fetch(run, batch, tmp_path):
+    run("fetch", "b", "out")
+    done_in(batch, b"late", name="late")
+    code, said, _ = run("fetch", "b", "out", "--json")
+    assert (code, json.loads(said)["brought"]) == (0, 1)
+    assert files_in(tmp_path / "out") == WHOLE | {"late/out": b"late"}
+
+
+def test_a_fetch_that_breaks_off_goes_on_where_it_was(run, batch, wire, tmp_path, monkeypatch):
+    # The first file and half of the second have arrived.
+    wire.faults += [("outputs", lambda _, answer: answer), ("outputs", cut(512 * 3 + 5))]
+    monkeypatch.setattr("scientist.fetching._TRIES", 1)
+    code, _, said = run("fetch", "b", "out")
+    assert code == 3
+    assert "\nHint: " in said
+    assert files_in(tmp_path / "out") == {"w0/out": b"answer 0"}
+    assert run("fetch", "b", "out")[0] == 0
+    assert files_in(tmp_path / "out") == WHOLE
+    assert not list((tmp_path / "out/.scientist").glob("incoming-*"))
+
+
+def test_a_fetch_tries_again_by_itself(run, batch, wire, tmp_path):
+    wire.faults += [("outputs", lambda _, answer: answer), ("outputs", cut(700))]
+    assert run("fetch", "b", "out")[0] == 0
+    assert files_in(tmp_path / "out") == WHOLE
+
+
+def test_a_file_that_changed_on_the_wire_is_not_kept(run, batch, wire, tmp_path, monkeypatch):
+    spoil = changed(b"answer 1", b"ANSWER 1")
+    wire.faults += [("outputs", lambda _, answer: answer), ("outputs", spoil)]
+    monkeypatch.setattr("scientist.fetching._TRIES", 1)
+    code, _, said = run("fetch", "b", "out")
+    assert code == 1
+    assert "1 workunit did not arrive as promised: w1." in said
+    assert files_in(tmp_path / "out") == {k: v for k, v in WHOLE.items() if k != "w1/out"}
+    assert run("fetch", "b", "out")[0] == 0
+    assert files_in(tmp_path / "out") == WHOLE
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/x1", "a/../../b"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(run, batch, wire, tmp_path, name):
+    spoil = changed(b"w1/out".ljust(100, b"\0"), f"w1/{name}".encode().ljust(100, b"\0"))
+    wire.faults += [("outputs", lambda _, answer: answer), ("outputs", _mended(spoil))]
+    code, _, said = run("fetch", "b", "out")
+    assert code == 1
+    assert "unsafe name" in said
+    assert set(files_in(tmp_path)) <= {f"out/{one}" for one in WHOLE}
+
+
+def test_a_link_in_the_archive_is_refused(run, batch, wire, tmp_path):
+    def link(content: bytes) -> bytes:
+        place = content.index(b"w1/out") + 156
+        return content[:place] + b"2" + content[place + 1 :]
+
+    def fault(request, answer):
+        content = link(answer.read())
+        return httpx.Response(200, content=_summed(content))
+
+    wire.faults += [("outputs", lambda _, answer: answer), ("outputs", fault)]
+    code, _, said = run("fetch", "b", "out")
+    assert code == 1
+    assert "no plain file" in said
+
+
+def _mended(spoil):
+    """Spoil the archive so that its own sums agree."""
+
+    def fault(request, answer):
+        return httpx.Response(200, content=_summed(spoil(request, answer).read()))
+
+    return fault
+
+
+def _summed(content: bytes) -> bytes:
+    """Every header with its sum made anew."""
+    blocks = bytearray(content)
+    for start in range(0, len(blocks) - 512, 512):
+        head = blocks[start : start + 512]
+        if head[257:262] == b"ustar":
+            head[148:156] = b" " * 8
+            blocks[start + 148 : start + 156] = b"%06o\0 " % sum(head)
+    return bytes(blocks)
+
+
+def test_a_folder_that_cannot_be_made_is_named(run, batch, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    code, _, said = run("fetch", "b", "out")
+    assert code == 1
+    assert "The folder out cannot be used" in said
+
+
+# Looking, mending, ending
+
+
+def test_lists_and_one_of_them_show_what_is_there(run, batch, fold):
+    code, said, _ = run("list")
+    assert code == 0
+    assert said.splitlines()[1].split()[:2] == [str(batch.pk), "b"]
+    code, said, _ = run("list", "workunits", "b", "--status", "failed")
+    assert [line.split()[1:3] for line in said.splitlines()[1:]] == [["broken", "failed"]]
+    assert "CANCELLED" in said
+    assert len(json.loads(run("list", "workunits", "b", "--json", "--limit", "2")[1])) == 2
+    code, said, _ = run("list", "results", "b")
+    assert (code, len(said.splitlines())) == (0, 4)
+    for which in ("b", "w0", "w0_0"):
+        code, said, complaint = run("show", which)
+        assert (code, complaint) == (0, ""), which
+        assert which in said
+    assert json.loads(run("show", "workunit", "w0", "--json")[1])["status"] == "done"
+
+
+def test_what_is_listed_of_anothers_is_nothing(run, wire):
+    theirs = a_batch("theirs", submitter=an_account())
+    in_batch(theirs, name="their-workunit")
+    other = Scientist(email="mallory@example.org")
+    for words in (["show", "theirs"], ["watch", theirs.pk], ["cancel", "their-workunit", "--yes"]):
+        code, said, complaint = run(*words, "--token", other.token)
+        assert (code, said) == (5, ""), words
+        assert "You have no" in complaint or "no such thing" in complaint
+
+
+def test_to_cancel_one_is_asked_and_told_what_it_is(run, eve, monkeypatch):
+    batch = a_batch("b", submitter=eve.account)
+    one = in_batch(batch, name="one")
+    in_batch(batch, name="two")
+    code, _, said = run("cancel", "b")
+    assert code == 2
+    assert "Cancel 2 unfinished workunits of 2 of batch b?" in said
+    assert run("cancel", "one", "--yes")[0] == 0
+    one.refresh_from_db()
+    assert one.cancelled_at is not None
+    code, said, _ = run("cancel", "b", "--yes", "--reason", "a mistake")
+    assert code == 0
+    assert "cancelled 1 unfinished workunit of 2 of batch b" in said or "cancelled 2" in said
+    assert run("cancel", "none", "--yes")[0] == 5
+
+
+def test_failed_workunits_are_submitted_again(run, batch):
+    assert run("retry", "b")[0] == 2
+    code, said, _ = run("retry", "b", "--failed")
+    assert (code, said) == (0, "submitted 1 workunit of b again\n")
+    assert Workunit.objects.filter(name="broken.2").exists()
+
+
+def test_a_batch_is_retired_when_one_says_yes(run, batch):
+    assert run("retire", "b")[0] == 2
+    assert run("retire", "b", "--yes")[0] == 0
+    batch.refresh_from_db()
+    assert batch.retired_at is not None
+
+
+def test_figures_are_shown(run, batch):
+    assert run("status")[0] == 0
+    code, said, _ = run("stats", "--by", "batch")
+    assert code == 0
+    assert "processor time" in said
+    assert run("stats", "--since", "nonsense")[0] == 2
+
+
+# Apps
+
+
+def test_a_folder_with_a_run_sh_is_published_as_an_app(run, tmp_path):
+    folder = tmp_path / "prog"
+    folder.mkdir()
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    code, said, _ = run("app", "publish", "prog", "prog", "--create", "--quorum", "2")
+    assert code == 0
+    assert "created app prog (script)" in said
+    assert "published prog 1.00 for " in said
+    assert run("app", "publish", "prog", "prog")[0] == 0
+    (folder / "run.sh").write_text("#!/bin/sh\n# better\n")
+    code, _, complaint = run("app", "publish", "prog", "prog")
+    assert code == 4
+    assert "exists with other files" in complaint
+    assert "prog" in run("app", "list")[1]
+    assert json.loads(run("app", "show", "prog", "--json")[1])["app"]["kind"] == "script"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["nope", "prog.sh"], 5, "There is no app 'nope'."),
+        (["fold", "none"], 2, "There is no file none"),
+        (["fold", "prog.sh", "--image", "x"], 2, "comes from one place"),
+        (["fold", "prog.sh", "--version", "one"], 4, "is no version"),
+    ],
+)
+def test_what_cannot_be_published_is_refused(run, fold, tmp_path, words, code, complaint):
+    (tmp_path / "prog.sh").write_text("#!/bin/sh\n")
+    got, _, said = run("app", "publish", *words)
+    assert (got, complaint in said) == (code, True), said
+
+
+def test_an_app_of_another_version_is_shown(run, fold):
+    an_app_version(fold)
+    assert "1.00" in run("app", "show", "fold")[1]
