@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+import httpx
+
 from scientist import models
 from scientist.errors import Damaged, Unreachable
 from scientist.naming import member_name, parts_of, workunit_name
@@ -17,6 +19,21 @@ from scientist.transport import Transport
 _MANIFEST = "MANIFEST.ndjson"
 _CHUNK = 1 << 18
 _LONGEST_LINE = 1 << 24
+_AGAIN = "do it again: what has arrived whole stays."
+
+
+class Content:
+    """The bytes of one file in the stream.  `read` raises Unreachable if the stream breaks off."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, nbytes: int = -1) -> bytes:
+        """Read so many bytes at most, or all."""
+        try:
+            return self._file.read(nbytes)
+        except (tarfile.TarError, EOFError) as error:
+            raise Unreachable(f"The stream of outputs broke off: {error}", _AGAIN) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +43,7 @@ class Member:
     workunit: str
     path: str
     nbytes: int
-    content: IO[bytes]
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +65,11 @@ class _Pipe(io.RawIOBase):
     def readinto(self, buffer: object) -> int:
         target = memoryview(buffer).cast("B")  # type: ignore[arg-type]  # any buffer
         while not self._rest:
-            chunk = next(self._chunks, None)
+            try:
+                chunk = next(self._chunks, None)
+            except httpx.TransportError as error:
+                # Whoever reads a file is no longer within the `with` that opened the stream.
+                raise Unreachable(f"The stream of outputs broke off: {error}", _AGAIN) from error
             if chunk is None:
                 return 0
             self._rest = memoryview(chunk)
@@ -73,7 +94,7 @@ def outputs(
     """
     params = {"format": "tar", "since": since, "workunit": workunit}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
-        pipe = io.BufferedReader(_Pipe(answer.iter_bytes(_CHUNK)), _CHUNK)
+        pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK)
         whole = False
         try:
             with tarfile.open(fileobj=pipe, mode="r|") as archive:
@@ -84,16 +105,16 @@ def outputs(
                     else:
                         yield _member(archive, member)
         except (tarfile.TarError, EOFError) as error:
-            raise Unreachable(f"The stream of outputs broke off: {error}") from error
+            raise Unreachable(f"The stream of outputs broke off: {error}", _AGAIN) from error
         if not whole:
-            raise Unreachable("The stream of outputs broke off before its manifest.")
+            raise Unreachable("The stream of outputs broke off before its manifest.", _AGAIN)
 
 
 def manifest(transport: Transport, batch: int, since: str | None) -> Iterator[Piece]:
     """Stream the manifest alone."""
     params = {"format": "ndjson", "since": since}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
-        pipe = io.BufferedReader(_Pipe(answer.iter_bytes(_CHUNK)), _CHUNK)
+        pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK)
         yield from _manifest(pipe)
 
 
@@ -108,7 +129,8 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 def _member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Member:
     workunit, _, path = member.name.partition("/")
     parts_of(path)
-    return Member(workunit_name(workunit), path, member.size, _content(archive, member))
+    content = Content(_content(archive, member))
+    return Member(workunit_name(workunit), path, member.size, content)
 
 
 def path_of(output: models.Output) -> str:
@@ -124,13 +146,13 @@ def _manifest(file: IO[bytes]) -> Iterator[Piece]:
         try:
             said = json.loads(line)
         except ValueError:
-            raise Unreachable("The manifest broke off in the middle of a line.") from None
+            raise Unreachable("The manifest broke off in the middle of a line.", _AGAIN) from None
         if isinstance(said, dict) and "name" in said:
             yield models.read(models.ManifestEntry, said)
         elif isinstance(said, dict):
             cursor = str(said.get("cursor") or cursor)
     if not cursor:
-        raise Unreachable("The manifest broke off before its last line.")
+        raise Unreachable("The manifest broke off before its last line.", _AGAIN)
     yield Cursor(cursor)
 
 

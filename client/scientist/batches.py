@@ -115,11 +115,10 @@ class Batch:
         layout = Layout(Path(folder), flat=flat, failed=failed)
         return fetch(self._transport, self.info, layout, follow=follow)
 
-    def retry_failed(self, names: Sequence[str] | None = None) -> int:
-        """Submit its failed workunits again, or some of them; gives how many."""
+    def retry_failed(self, names: Sequence[str] | None = None) -> models.Retried:
+        """Submit its failed workunits again, or some of them; those cancelled only by name."""
         body: dict[str, Any] = {} if names is None else {"workunits": list(names)}
-        said = self._transport.post(f"{self._path}/retry", body)
-        return int((said or {}).get("count") or 0)
+        return models.read(models.Retried, self._transport.post(f"{self._path}/retry", body))
 
     def abort(self, reason: str = "") -> dict[str, Any]:
         """Cancel what is not over; gives the project's counts."""

@@ -58,9 +58,26 @@ def _describe_common(
     )  # fmt: skip
 
 
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read a command line; options may stand before, between and behind what a command takes.
+
+    argparse by itself ends a list of names at the first option.
+    """
+    top = parser()
+    options, rest = top.parse_known_args(arguments)
+    ends = rest.index("--") if "--" in rest else len(rest)
+    names = rest[:ends] + rest[ends + 1 :]
+    goal = getattr(options, "names_go_to", None)
+    if names and (goal is None or any(one.startswith("-") for one in rest[:ends])):
+        top.error(f"unrecognized arguments: {' '.join(names)}")
+    if names and goal:
+        setattr(options, goal, [*(getattr(options, goal) or ()), *names])
+    return options
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; give its exit code."""
-    options = parser().parse_args(arguments)
+    options = parse(arguments)
     command: Callable[[Context], int] = options.command
     try:
         with ExitStack() as stack:

@@ -166,6 +166,16 @@ class ManifestEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """How many failed workunits were submitted again, and why others were not."""
+
+    count: int = 0
+    cancelled: int = 0
+    inputs_gone: int = 0
+    names_taken: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """What a submission made."""
 

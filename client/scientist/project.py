@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -82,14 +82,14 @@ class Project:
     def usage(
         self,
         *,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        since: date | None = None,
+        until: date | None = None,
         by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """What your work has cost, by ``day``, ``app`` or ``batch``."""
-        said = self.transport.get("usage", fields_of({"since": since, "until": until, "by": by}))
-        rows = said.get("results", said) if isinstance(said, dict) else said
-        return list(rows) if isinstance(rows, list) else [dict(rows)]
+        """What your work has cost, by ``day``, ``app`` or ``batch``; days are those of UTC."""
+        params = {"since": since and f"{since:%Y-%m-%d}", "until": until and f"{until:%Y-%m-%d}"}
+        said = self.transport.get("usage", {**params, "by": by})
+        return [dict(row) for row in said["usage"]]
 
     # Apps
 

@@ -9,6 +9,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,13 +130,20 @@ class Shipper:
         self._to_upload += sum(one.nbytes for one in missing.values())
         if missing:
             self._tell("uploading", self._uploaded, self._to_upload)
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                for nbytes in pool.map(self._put, missing, missing.values()):
-                    self._uploaded += nbytes
-                    self._tell("uploading", self._uploaded, self._to_upload)
+            self._upload(missing)
         self._sent.update(map(bytes.fromhex, asked))
         self._waiting.clear()
         self._waiting_bytes = 0
+
+    def _upload(self, missing: dict[str, _Waiting]) -> None:
+        """Send files, some at a time."""
+        with ExitStack() as stack:
+            each = map
+            if _AT_ONCE > 1 and len(missing) > 1:
+                each = stack.enter_context(ThreadPoolExecutor(_AT_ONCE)).map  # type: ignore[assignment]
+            for nbytes in each(self._put, missing, missing.values()):
+                self._uploaded += nbytes
+                self._tell("uploading", self._uploaded, self._to_upload)
 
     def _put(self, digest: str, one: _Waiting) -> int:
         def body() -> Iterator[bytes]:

@@ -189,7 +189,7 @@ def parse_scientist(words):
     from scientist import cli
 
     ends = [place for place, word in enumerate(words) if word in {"|", ">", "<", "&&"}]
-    cli.parser().parse_args(words[: ends[0]] if ends else words)
+    cli.parse(words[: ends[0]] if ends else words)
 
 
 @cache

@@ -80,7 +80,7 @@ def _describe_publish(publish: argparse.ArgumentParser) -> None:
     publish.add_argument("--image", metavar="IMAGE", help="of a container, by its digest")
     publish.add_argument("--create", action="store_true", help="create the app if there is none")
     _describe_rules(publish)
-    publish.set_defaults(command=publish_app)
+    publish.set_defaults(command=publish_app, names_go_to="source")
 
 
 def list_apps(context: Context) -> int:

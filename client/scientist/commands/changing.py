@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from scientist.batches import Batch
@@ -17,12 +18,12 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     cancel.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help="by name; a batch by id")
     cancel.add_argument("--reason", metavar="R", default="", help="kept with them")
     cancel.add_argument("--yes", action="store_true", help="do not ask")
-    cancel.set_defaults(command=cancel_things)
+    cancel.set_defaults(command=cancel_things, names_go_to="which")
     retry = commands.add_parser("retry", parents=[common], help="submit failed workunits again")
     retry.add_argument("batch", metavar="BATCH", help="its id or its name")
     retry.add_argument("workunits", metavar="WORKUNIT", nargs="*", help="these of it alone")
     retry.add_argument("--failed", action="store_true", help="all that failed")
-    retry.set_defaults(command=retry_batch)
+    retry.set_defaults(command=retry_batch, names_go_to="workunits")
     retire = commands.add_parser("retire", parents=[common], help="let the project forget a batch")
     retire.add_argument("batch", metavar="BATCH", help="its id or its name")
     retire.add_argument("--yes", action="store_true", help="do not ask")
@@ -74,11 +75,16 @@ def retry_batch(context: Context) -> int:
         hint = "say --failed for all that failed, or name workunits."
         raise UsageError("Which workunits shall be submitted again?", hint)
     batch = context.project.find_batch(options.batch)
-    number = batch.retry_failed(options.workunits or None)
-    said = f"submitted {count(number, 'workunit')} of {batch.name} again"
+    done = batch.retry_failed(options.workunits or None)
+    parts = [f"submitted {count(done.count, 'workunit')} of {batch.name} again"]
+    if done.cancelled:
+        parts.append(f"{count(done.cancelled)} were cancelled: name them to have them again")
+    if done.inputs_gone:
+        parts.append(f"the inputs of {count(done.inputs_gone)} are deleted: submit them anew")
+    if done.names_taken:
+        parts.append(f"{count(done.names_taken)} were submitted again before")
     context.answer(
-        {"batch": {"id": batch.id, "name": batch.name}, "count": number},
-        said if number else f"nothing of {batch.name} has failed",
+        {"batch": {"id": batch.id, "name": batch.name}, **asdict(done)}, " · ".join(parts)
     )
     return OK
 

@@ -20,7 +20,7 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     """Add the two commands."""
     stats = commands.add_parser("stats", parents=[common], help="show what your work has cost")
     stats.add_argument("--by", choices=("day", "app", "batch"), default="app", help="(default app)")
-    stats.add_argument("--since", metavar="WHEN", help="a moment (UTC), or 30d for so long ago")
+    stats.add_argument("--since", metavar="WHEN", help="a day (UTC), or 30d for so long ago")
     stats.add_argument("--until", metavar="WHEN", help="the same")
     stats.set_defaults(command=show_stats)
     status = commands.add_parser("status", parents=[common], help="show how the project is")
@@ -60,7 +60,7 @@ def show_stats(context: Context) -> int:
 
 
 def _named(row: dict[str, Any], by: str) -> str:
-    return str(row.get(by) or row.get("key") or row.get("name") or "-")
+    return str((row.get("name") if by == "batch" else None) or row.get(by) or "-")
 
 
 def _row(name: str, row: dict[str, Any]) -> list[Any]:

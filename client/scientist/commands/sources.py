@@ -63,7 +63,8 @@ class _Template:
 
 def works_of(options: argparse.Namespace, stack: ExitStack) -> tuple[Iterator[Work], int | None]:
     """What to submit, and how many that is.  Raises UsageError for what cannot be meant."""
-    files = [*options.files, *map(Path, lines_of(options.from_file) if options.from_file else ())]
+    listed = lines_of(options.from_file) if options.from_file else []
+    files = [Path(name) for name in (*options.files, *listed)]
     if options.ndjson is not None:
         if files or options.param or options.count or options.input_text:
             hint = "say everything in its lines."

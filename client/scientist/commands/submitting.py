@@ -6,7 +6,6 @@ import argparse
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -45,11 +44,11 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     submit.add_argument("app", metavar="APP", help="the app that computes them")
-    submit.add_argument("files", metavar="FILE", nargs="*", type=Path, help="an input file each")
+    submit.add_argument("files", metavar="FILE", nargs="*", help="an input file each")
     _describe_sources(submit)
     _describe_workunits(submit)
     _describe_batch(submit)
-    submit.set_defaults(command=submit_work)
+    submit.set_defaults(command=submit_work, names_go_to="files")
 
 
 def _describe_sources(submit: argparse.ArgumentParser) -> None:
