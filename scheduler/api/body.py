@@ -36,8 +36,9 @@ class Strict(serializers.Serializer[Any]):
         """Take texts as they are: what is only white space is a text, too."""
         fields: dict[str, Any] = super().get_fields()
         for field in fields.values():
-            if isinstance(field, serializers.CharField):
-                field.trim_whitespace = False
+            inner = getattr(field, "child", field)
+            if isinstance(inner, serializers.CharField):
+                inner.trim_whitespace = False
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
