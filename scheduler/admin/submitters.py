@@ -43,6 +43,15 @@ class SubmitterAdmin(StaffAdmin):
     search_fields = ("account__email", "account__name")
     search_numbers = ("account_id",)
     autocomplete_fields = ("account",)
+    fields = (
+        "account",
+        "all_apps",
+        "max_unfinished_workunits",
+        "max_kept_bytes",
+        "share",
+        "logical_start_at",
+        "created_at",
+    )
     inlines = (AppsOfSubmitter,)
     readonly_fields = ("logical_start_at", "created_at")
     helps = {
