@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.lifecycle import Outcome
 from tests.story.project import Project
+from tests.story.volunteers import OurClient
 
 pytestmark = pytest.mark.story
 
@@ -64,24 +65,55 @@ def outcome(project: Project, name: str) -> tuple[int, str]:
     return row["outcome"], row["stderr"]
 
 
-def test_apps_of_every_kind_are_computed_by_our_client(make_project, our_client, tmp_path):
-    project = make_project(PURGE_AFTER="3600")
-    project.start()
+@pytest.fixture
+def project(make_project, tmp_path) -> Project:
+    """A project with the script `sum`, the commands `sh` and the container `box`."""
+    made = make_project(PURGE_AFTER="3600")
+    made.start()
     program = archive(
         tmp_path / "sum.tar.bz2", {"run.sh": RUN_SH, "lib/say": "say() { echo said $1; }\n"}
     )
-    made = ["--create-app", "--kind"]
-    project.manage("publish_app", "sum", "1.00", "-", program, *made, "script")
-    project.manage("publish_app", "sh", "1.00", *made, "command", "--success-rule", "both")
-    project.manage("publish_app", "box", "1.00", "-", "--image", IMAGE, *made, "container")
+    new = ["--create-app", "--kind"]
+    made.manage("publish_app", "sum", "1.00", "-", program, *new, "script")
+    made.manage("publish_app", "sh", "1.00", *new, "command", "--success-rule", "both")
+    made.manage("publish_app", "box", "1.00", "-", "--image", IMAGE, *new, "container")
+    return made
+
+
+def with_podman(client: OurClient, folder: Path) -> Path:
+    """Let a client find a podman of ours; where it notes what it is told."""
+    folder.mkdir()
+    (folder / "podman").write_text(PODMAN)
+    (folder / "podman").chmod(0o755)
+    client.environment["PATH"] = f"{folder}:/usr/local/bin:/usr/bin:/bin"
+    return folder / "said"
+
+
+def test_apps_of_every_kind_are_computed_by_our_client(project, our_client, tmp_path):
     [summed] = project.submit_workunits(
         "sum", "1\n2\n39", files={}, outputs=[*OUT, {"open_name": "out.log"}]
     )
-    [sorted_] = project.submit_workunits(
-        "sh", "b\na", files={}, outputs=OUT, command_line="sort < in | tr 'ab' \"AB\""
-    )
     [boxed] = project.submit_workunits(
         "box", "in the box", files={}, outputs=OUT, command_line="sh -c 'cat in; pwd | wc -l'"
+    )
+    client = our_client(project, "ada")
+    notes = with_podman(client, tmp_path / "bin")
+
+    client.start()
+
+    assert answer(project, "sum", summed) == "42\n"
+    assert answer(project, "sum", summed, "out.log") == f"said {summed}\n"
+    assert answer(project, "box", boxed) == "in the box\n1\n"
+    said = notes.read_text()
+    assert "--network none --read-only" in said
+    assert f"{IMAGE} sh -c cat in; pwd | wc -l" in said
+    assert "0 violations" in project.fsck()
+    assert client.stop() == 0
+
+
+def test_what_a_program_did_wrong_is_said(project, our_client):
+    [sorted_] = project.submit_workunits(
+        "sh", "b\na", files={}, outputs=OUT, command_line="sort < in | tr 'ab' \"AB\""
     )
     [loud] = project.submit_workunits(
         **one_at_a_time("sh"), text="", files={}, outputs=OUT, command_line="echo 1; echo no >&2"
@@ -92,30 +124,18 @@ def test_apps_of_every_kind_are_computed_by_our_client(make_project, our_client,
     [lacking] = project.submit_workunits(
         **one_at_a_time("sum"), text="5", files={}, outputs=[*OUT, {"open_name": "table"}]
     )
-    engines = tmp_path / "bin"
-    engines.mkdir()
-    (engines / "podman").write_text(PODMAN)
-    (engines / "podman").chmod(0o755)
     client = our_client(project, "ada")
-    client.environment["PATH"] = f"{engines}:/usr/local/bin:/usr/bin:/bin"
 
     client.start()
 
-    assert answer(project, "sum", summed) == "42\n"
-    assert answer(project, "sum", summed, "out.log") == f"said {summed}\n"
     assert answer(project, "sh", sorted_) == "A\nB\n"
-    assert answer(project, "box", boxed) == "in the box\n1\n"
-    said = (engines / "said").read_text()
-    assert "--network none --read-only" in said
-    assert f"{IMAGE} sh -c cat in; pwd | wc -l" in said
-    found, stderr = outcome(project, loud)
-    assert found == Outcome.CLIENT_ERROR
-    assert "no\nmanyhands: The program wrote to its stderr" in stderr
-    found, stderr = outcome(project, wrong)
-    assert found == Outcome.CLIENT_ERROR
-    assert "manyhands: The program exited with 7." in stderr
-    found, stderr = outcome(project, lacking)
-    assert found == Outcome.CLIENT_ERROR
-    assert "manyhands: The program has not written table. Hint" in stderr
+    for name, words in (
+        (loud, "no\nmanyhands: The program wrote to its stderr"),
+        (wrong, "manyhands: The program exited with 7."),
+        (lacking, "manyhands: The program has not written table. Hint"),
+    ):
+        found, stderr = outcome(project, name)
+        assert found == Outcome.CLIENT_ERROR
+        assert words in stderr
     assert "0 violations" in project.fsck()
     assert client.stop() == 0

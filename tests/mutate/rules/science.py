@@ -22,6 +22,16 @@ RULES = (
         ("tests/pure/policy/test_success_rules.py",),
     ),
     Switch(
+        "Programs are not fetched from the server's own network",
+        Code("scheduler.policy.sources:is_public", always(True)),
+        ("tests/pure/policy/test_sources.py",),
+    ),
+    Switch(
+        "Images are named by their digests",
+        Code("scheduler.policy.packaging:check_image", always(None)),
+        ("tests/faces/test_api_publishing.py",),
+    ),
+    Switch(
         "A program that did not end by itself is no success",
         Code("scheduler.policy.reports:_ended_by_itself", always(True)),
         ("tests/pure/policy/test_success_rules.py",),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+
 from volunteer import host
 from volunteer.slot import Home, _place
 from volunteer.wire.messages import FileRef, HostFacts
