@@ -223,6 +223,7 @@ TABLES = (
     "app_version",
     "result",
     "workunit",
+    "batch_usage",
     "batch",
     "file",
     "ledger_entry",

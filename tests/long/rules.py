@@ -173,7 +173,8 @@ for _weight, _wish in ((2, "cancel"), (1, "hold"), (2, "release"), (2, "revalida
 @rule(2)
 def change_a_batch(world, chance):
     if found := list(Batch.objects.order_by("pk")):
-        wish = chance.choice(("accelerate", "accelerate", "slow down", "complete", "abort"))
+        wishes = ("accelerate", "slow down", "complete", "complete", "abort", "retire", "finish")
+        wish = chance.choice(wishes)
         world.change_batch(wish, chance.choice(found))
 
 

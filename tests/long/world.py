@@ -213,7 +213,9 @@ class World:
             "accelerate": lambda: batches.accelerate(batch.pk, now=self.now),
             "slow down": lambda: batches.accelerate(batch.pk, on=False, now=self.now),
             "abort": lambda: batches.abort(batch.pk, reason="walk", now=self.now),
-            "complete": batches.complete,
+            "complete": lambda: batches.complete(now=self.now),
+            "retire": lambda: batches.retire(batch.pk, now=self.now),
+            "finish": lambda: batches.finish(now=self.now),
         }[wish]
         try:
             return self.happen(f"batch: {wish}", act)
