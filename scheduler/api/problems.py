@@ -15,11 +15,12 @@ from rest_framework.response import Response
 
 from scheduler.operations import idempotency
 from scheduler.operations.submitters import NotAllowed
+from scheduler.storage import StoreError
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
-#: When to come again if the database is away.
+#: When to come again if the database or the store of files is away.
 RETRY_AFTER_SECONDS = 5
 
 
@@ -91,13 +92,23 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response | No
         return _response(problem(400, "invalid", _summary(errors), errors=errors))
     if isinstance(error, exceptions.APIException):
         return _of_rest(error)
+    return _put_off(error)
+
+
+def _put_off(error: Exception) -> Response | None:
+    """What is away may be back soon; None for what is not that."""
     if isinstance(error, OperationalError | InterfaceError):
-        log.warning("api request put off", extra={"error": str(error).strip()})
         said = "The database does not answer at this moment. Hint: send the request again soon."
-        answer = _response(problem(503, "database_away", said))
-        answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
-        return answer
-    return None
+        body = problem(503, "database_away", said)
+    elif isinstance(error, StoreError):
+        said = "The store of files takes none at this moment. Hint: send the request again soon."
+        body = problem(503, "store_away", said)
+    else:
+        return None
+    log.warning("api request put off", extra={"error": str(error).strip()})
+    answer = _response(body)
+    answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return answer
 
 
 def _of_rest(error: exceptions.APIException) -> Response:

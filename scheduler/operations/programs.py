@@ -166,7 +166,7 @@ def import_from(app: App, order: Order, *, seconds: float | None, now: datetime)
     if known and app.kind == AppKind.SCRIPT:
         # What was fetched for other platforms is here, as it was packed.
         [row] = next(iter(known.values())).files.filter(main_program=False).select_related("file")
-        with storage.open_package(storage.download_path(row.file.name)) as source:
+        with storage.published(row.file.name) as path, storage.open_package(path) as source:
             return publish(app, order, source, now=now)
     project = settings.PROJECT
     rules = fetching.Rules(

@@ -156,6 +156,10 @@ def guarded(command: str, answer: Callable[[], str]) -> HttpResponse:
         absence.of_the_database.begins(error)
         words = "The project's database is away; try again."
         return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+    except storage.StoreError as error:
+        log.warning("submission_refused", extra={"command": command, "reason": str(error)})
+        words = "The project's store of files is away; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
     return xml_reply(wire.document(command, inside))
 
 

@@ -21,6 +21,8 @@ from typing import BinaryIO, Final, NamedTuple
 from django.conf import settings
 
 from scheduler.storage.downloads import Staged, stage_file
+from scheduler.storage.names import download_path
+from scheduler.storage.remote import store
 
 #: More than this in a package is taken for a mistake, or for an archive made to burst.
 MAX_BYTES = 2 * 1024**3
@@ -80,6 +82,24 @@ def workshop() -> Iterator[Path]:
                 if now - left.stat().st_mtime > _OLD:
                     shutil.rmtree(left)
         yield Path(folder)
+
+
+@contextmanager
+def published(name: str) -> Iterator[Path]:
+    """A path by which a published file can be read, fetched from the store if it lives there.
+
+    Raises FileNotFoundError, `StoreAway`, `StoreError`.
+    """
+    path, away = download_path(name), store()
+    if away is None or path.exists():
+        yield path
+        return
+    stream, _, _ = away.open(name)
+    with workshop() as folder, stream:
+        copy_of = folder / name
+        with copy_of.open("wb") as target:
+            shutil.copyfileobj(stream, target, _CHUNK)
+        yield copy_of
 
 
 @contextmanager

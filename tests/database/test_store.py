@@ -231,6 +231,16 @@ def test_files_that_miss_in_the_store_are_found_by_fsck(bucket):
     assert "inputs_exist" in broken()
 
 
+def test_a_published_file_can_be_read_by_a_path_wherever_it_lives(bucket, settings):
+    storage.publish_all({"in_1": storage.stage_bytes(b"there")})
+    storage.publish(storage.stage_bytes(b"here"), "in_2")
+    for name, content in (("in_1", b"there"), ("in_2", b"here")):
+        with storage.published(name) as path:
+            assert (path.name, path.read_bytes()) == (name, content)
+    assert on_disk(settings) == ["in_2"]
+    assert list((settings.VAR_DIR / "workshop").iterdir()) == []
+
+
 # Moving
 
 

@@ -9,11 +9,17 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import httpx
 import pytest
+from django.core.management import CommandError, call_command
 
 from scheduler import storage
+from scheduler.models import File, FileHold, Submitter
 from scheduler.rpc.downloads import download_app
+from scheduler.rpc.submission import guarded
 from tests import store
+from tests.conftest import NOON
+from tests.faces.test_api_files import Caller
 from tests.faces.test_download import get
+from tests.rows import an_account, an_app
 from volunteer.transport import HttpTransport
 
 DATA = bytes(range(256)) * 3000
@@ -158,3 +164,60 @@ def test_our_own_volunteer_follows_and_goes_on_where_it_was(bucket):
             transport.close()
             server.shutdown()
             thread.join(10)
+
+
+# Other faces, while the store is away
+
+
+@pytest.fixture
+def caller(client):
+    account = an_account("ada")
+    Submitter.objects.create(account=account, all_apps=True, created_at=NOON)
+    return Caller(client, account)
+
+
+@pytest.fixture
+def away(bucket, settings):
+    settings.STORAGE = replace(bucket, endpoint="http://127.0.0.1:9")
+
+
+@pytest.mark.django_db
+def test_what_is_uploaded_over_the_api_goes_into_the_store(bucket, caller):
+    assert caller.put(b"content").status_code == 201
+    [key] = store.keys_in(bucket)
+    assert key.rpartition("/")[2] == File.objects.get().name
+
+
+@pytest.mark.django_db
+def test_the_api_says_that_the_store_is_away_and_keeps_nothing(away, caller, caplog):
+    answer = caller.put(b"content")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_away")
+    assert answer["Retry-After"] == "5"
+    assert "Hint" not in answer.json()["detail"]
+    assert not File.objects.exists()
+    assert not FileHold.objects.exists()
+    assert "does not answer" in caplog.records[-1].error
+
+
+def test_submitters_of_boincs_kind_are_told_to_try_again(caplog):
+    def answer():
+        msg = "The store does not answer."
+        raise storage.StoreAway(msg)
+
+    said = guarded("submit_batch", answer).content
+    assert b"The project's store of files is away; try again." in said
+    assert caplog.records[-1].message == "submission_refused"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "words", [("publish_app", "sieve", "1.00", "x86_64-pc-linux-gnu"), ("submit_work", "app")]
+)
+def test_a_shell_is_told_what_to_do(away, tmp_path, words):
+    an_app("app")
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    options = ("--create-app",) if words[0] == "publish_app" else ()
+    with pytest.raises(CommandError, match=r"does not answer.* Hint: nothing was lost"):
+        call_command(*words, str(path), *options)
+    assert not File.objects.exists()

@@ -44,6 +44,7 @@ class Command(Conversation):
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         storage.UnreadablePackage,
+        storage.StoreError,
         app_versions.BadPackage,
         app_versions.BadSignature,
         app_versions.UnknownApp,

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import track
 
 from scheduler.management import templated_work
+from scheduler import storage
 from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
 from scheduler.models import Account, Team
 from scheduler.operations import bulk, files, submit, templates
@@ -56,6 +57,7 @@ class Command(Conversation):
         templates.TwoCommandLines,
         templates.WrongFiles,
         BadFileName,
+        storage.StoreError,
     )
 
     def ask(self, parser: CommandParser) -> None:
