@@ -17,8 +17,8 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import track
 
-from scheduler.management import templated_work
 from scheduler import storage
+from scheduler.management import templated_work
 from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
 from scheduler.models import Account, Team
 from scheduler.operations import bulk, files, submit, templates
