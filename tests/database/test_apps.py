@@ -77,6 +77,7 @@ def test_a_script_is_published_from_a_shell_for_every_unix(tmp_path: Path) -> No
     assert said.count("Published wave 1.00 ") == len(UNIX_PLATFORMS)
     app = App.objects.get()
     assert (app.kind, app.success_rule) == ("script", "empty_stderr")
+    assert "published already" in run("publish_app", "wave", "1.00", path), "the kind says for whom"
     again = json.loads(run("publish_app", "wave", "1.00", f"{LINUX},", path, *made, "--json"))
     assert not again["created"]
     assert [one["platform"] for one in again["versions"]] == [LINUX]

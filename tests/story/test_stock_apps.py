@@ -11,6 +11,8 @@ from tests.story.test_apps import OUT, RUN_SH, answer, archive, one_at_a_time
 
 pytestmark = pytest.mark.stock_client
 
+#: How long a client may take altogether; seconds.
+PATIENCE = 150
 QUORUM = {"min_quorum": 2}
 #: What breaks a command line on its way: blanks, quotes, markup, what shells expand.
 WORDS = """ 'two  words' "it's" '' '<a&b>' '$HOME' '%s' "äö" """
@@ -48,7 +50,7 @@ def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
     stock.attach()
     ours = our_client(project, "bob")
     ours.start()
-    give_up_at = time.monotonic() + 100
+    give_up_at = time.monotonic() + PATIENCE
     done = "SELECT count(*) FROM workunit WHERE canonical_result_id IS NOT NULL"
     while project.count(done) < 3:
         assert time.monotonic() < give_up_at, stock.messages() + ours.log() + project.log()
@@ -84,7 +86,7 @@ def test_a_stock_client_says_what_a_program_did_wrong(make_project, stock_client
         )
     client = stock_client(project, "alice")
     client.attach()
-    give_up_at = time.monotonic() + 100
+    give_up_at = time.monotonic() + PATIENCE
     while project.count("SELECT count(*) FROM result WHERE outcome <> 0") < 3:
         assert time.monotonic() < give_up_at, client.messages() + project.log()
         client.update()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -99,9 +100,13 @@ class Command(Conversation):
         if not options["create_app"] and any(asked.values()):
             msg = "--kind and --success-rule are for an app that is created. Hint: --create-app."
             raise CommandError(msg)
+        platforms, where = options["platforms"], options["source"]
+        if where == _NONE and Path(platforms).exists():
+            # What stands alone is the program: for the platforms that are usual.
+            platforms, where = _NONE, platforms
         order = Order(
             version_num=options["version_num"],
-            platforms=[name for name in options["platforms"].split(",") if name not in {"", _NONE}],
+            platforms=[name for name in platforms.split(",") if name not in {"", _NONE}],
             plan_class=options["plan_class"],
             main_program=options["main_program"],
             cmdline=options["cmdline"],
@@ -110,9 +115,7 @@ class Command(Conversation):
             beta=options["beta"],
             create_platform=options["create_platform"],
         )
-        reading = (
-            nullcontext() if options["source"] == _NONE else storage.open_package(options["source"])
-        )
+        reading = nullcontext() if where == _NONE else storage.open_package(where)
         with reading as source:
             app = (
                 apps.ensure(name=options["app"], now=now, **asked)
