@@ -26,6 +26,7 @@ from bench import (
     pipeline,
     rpc,
     statements,
+    submission,
     table,
 )
 from bench.figures import BenchError, Figure, Run
@@ -135,6 +136,7 @@ class Programme:
 
     def _passes(self) -> None:
         count, stage, show = self._size.backlog, self._stage, self._show
+        self._take(submission.over_http(count, stage, show))
         self._take(passes.submissions(count, stage, show))
         self._take(passes.life(count, stage, show))
         self._take(passes.without_ledger(count // 2, stage, show))
