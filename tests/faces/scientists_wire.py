@@ -1,4 +1,4 @@
-"""A way from a scientist's program to the project without a socket, with faults to order."""
+"""A way from a scientist's program to the project, with faults to order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Wire(httpx.BaseTransport):
         self.faults: list[tuple[str, Answer]] = []
         self.is_down = False
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
+    def carry(self, request: httpx.Request) -> httpx.Response:
         if self.is_down:
             raise httpx.ConnectError("Connection refused", request=request)
         request.read()
@@ -31,6 +31,8 @@ class Wire(httpx.BaseTransport):
                 del self.faults[place]
                 return fault(request, answer)
         return answer
+
+    handle_request = carry
 
     def _carry(self, request: httpx.Request) -> httpx.Response:
         headers = {name: value for name, value in request.headers.items() if name != "host"}

@@ -1,4 +1,4 @@
-"""The scientist's program against the project's API: what is said, done and refused."""
+"""The scientist's program and the API: what is said, done and refused."""
 
 from __future__ import annotations
 
