@@ -124,8 +124,13 @@ def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
     if not rows:
         return Tally()
     kept = storage.delete_downloads([row["name"] for row in rows])
+    # A store that is away gives one reason for all.
+    by_reason: dict[str, list[str]] = {}
     for name, reason in kept.items():
-        log.error("could not delete file", extra={"file": name, "reason": reason})
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        said = {"file": names[0], "others": len(names) - 1, "reason": reason}
+        log.error("could not delete file", extra=said)
     dropped = sql.fetch(
         "drop_doomed_files",
         {

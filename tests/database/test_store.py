@@ -122,14 +122,16 @@ def test_while_the_store_is_away_a_submission_is_refused_and_nothing_is_left(
 
 
 def test_while_the_store_is_away_deletion_is_put_off(bucket, settings, caplog):
-    submitted(b"one")
-    workunit = Workunit.objects.get()
-    rows.update(workunit, transition_at=None)
-    rows.settled(workunit, assimilate_state=2, file_delete_state=1)
+    submitted(b"one", b"two", b"three")
+    for workunit in Workunit.objects.all():
+        rows.update(workunit, transition_at=None)
+        rows.settled(workunit, assimilate_state=2, file_delete_state=1)
     settings.STORAGE = replace(bucket, endpoint=AWAY)
     a_pass(file_deleter)
-    assert File.objects.get().doomed_at == rows.hours(1)
-    assert "does not answer" in caplog.records[-1].reason
+    assert {file.doomed_at for file in File.objects.all()} == {rows.hours(1)}
+    [said] = [one for one in caplog.records if one.message == "could not delete file"]
+    assert said.others == 2
+    assert "does not answer" in said.reason
     settings.STORAGE = bucket
     a_pass(file_deleter, now=rows.hours(1))
     assert store.keys_in(bucket) == []
