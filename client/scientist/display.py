@@ -25,7 +25,7 @@ from rich.text import Text
 
 from scientist.models import BatchInfo
 from scientist.models import Progress as Figures
-from scientist.words import count, rate, span
+from scientist.words import count, nbytes, rate, span
 
 #: How each status is painted, in the order in which workunits go through them.
 STYLES = {
@@ -235,6 +235,8 @@ class _Amount(DownloadColumn):
 
     def render(self, task: object) -> Text:
         """Write how many of how many."""
+        if getattr(task, "total", None) is None:
+            return Text(nbytes(getattr(task, "completed", 0.0)), style="progress.download")
         described = getattr(task, "description", "")
         column = MofNCompleteColumn if described in {"reading", "workunits"} else DownloadColumn
         return column().render(task)  # type: ignore[arg-type]  # a Task

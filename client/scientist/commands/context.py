@@ -22,6 +22,7 @@ from scientist.project import Project
 Kind = TypeVar("Kind")
 
 OK, FAILED_WORKUNITS = 0, 6
+_WIDEST = 200
 #: A column: its heading, and whether it stands to the right.
 Column = tuple[str, bool]
 
@@ -67,10 +68,11 @@ class Context:
         if self.out.is_terminal:
             table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
             for heading, right in columns:
-                table.add_column(heading, justify="right" if right else "left", no_wrap=right)
+                table.add_column(heading, justify="right" if right else "left", no_wrap=True)
             for row in rows:
                 table.add_row(*row)
-            self.out.print(table, soft_wrap=False)
+            # Wider than a narrow terminal, rather than with names cut off.
+            Console(highlight=False, width=max(self.out.width, _WIDEST)).print(table)
             return
         print("\n".join(_plain(columns, [[str(one) for one in row] for row in rows])))
 
