@@ -1,4 +1,4 @@
-"""Submissions as streams: the same rows, at once with others, in constant statements."""
+"""Submissions as streams: the same rows, at once with others, cut half way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of workunits into a real server: flat memory, clients that go away, a crash."""
+"""Streams of workunits into a real server: memory, lost clients, a crash."""
 
 from __future__ import annotations
 

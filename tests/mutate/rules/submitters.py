@@ -8,7 +8,24 @@ APP_RIGHTS = "tests/pure/policy/test_app_rights.py"
 SUBMISSION = "tests/faces/test_submission.py"
 TEMPLATED = "tests/pure/policy/test_templated.py"
 
+API = "tests/faces/test_api_submissions.py"
+
 RULES = (
+    Switch(
+        "What a batch shall be is judged before it is made",
+        Code("scheduler.policy.submission:batch_faults", always(())),
+        (API,),
+    ),
+    Switch(
+        "Nobody has more unfinished workunits than he may",
+        Code("scheduler.operations.quotas:require_workunits", always(None)),
+        (API,),
+    ),
+    Switch(
+        "Nobody has more bytes kept than he may",
+        Code("scheduler.operations.quotas:require_bytes", always(None)),
+        (API, "tests/faces/test_api_files.py"),
+    ),
     Switch(
         "Who manages an app names no program of the server's, and no pay",
         Code("scheduler.policy.app_rights:_is_reserved", always(False)),
