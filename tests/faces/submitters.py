@@ -209,3 +209,37 @@ def refusal(command: str, message: str, number: int = -1) -> str:
 
 def md5(text: str) -> str:
     return hashlib.md5(text.encode()).hexdigest()
+
+
+# Submissions
+
+STAGED = "<job><input_file><mode>local_staged</mode><source>{}</source></input_file></job>"
+INLINE = "<input_file><mode>inline</mode><source>{}</source></input_file>"
+
+
+def submitted(jobs: str, batch: str = "<batch_id>55</batch_id>", app: str = "remote_test") -> str:
+    return post(
+        asked("submit_batch", f"<batch>\n<app_name>{app}</app_name>\n{batch}{jobs}</batch>\n")
+    )
+
+
+def a_job(inside: str = "", source: str = "x") -> str:
+    return f"<job>\n{inside}{INLINE.format(source)}</job>\n"
+
+
+def refused(jobs: str, **of: str) -> str:
+    """Why a submission is refused; that nothing came of it is seen."""
+    before = Workunit.objects.count()
+    reply = submitted(jobs, **of)
+    assert reply.startswith("<submit_batch>\n<error>\n    <error_num>-1"), reply
+    assert Workunit.objects.count() == before
+    return reply.split("<error_msg>")[1].split("</error_msg>")[0]
+
+
+def inputs(workunit: Workunit) -> list[tuple[str, bytes]]:
+    found = []
+    for reference in workunit.input_files.order_by("position"):
+        file, _ = storage.open_download(reference.file.name)
+        with file:
+            found.append((reference.open_name, file.read()))
+    return found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import time
 import zipfile
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -23,75 +22,47 @@ from scheduler.models import (
     Batch,
     File,
     FileHold,
-    JobFile,
     Result,
     Submitter,
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import account_keys, maintenance
+from scheduler.operations import account_keys
 from scheduler.queries import remote_submission as queries
 from scheduler.queries.accounts import key_hash
 from scheduler.rpc import compose
 from scheduler.rpc.submission_answers import state_words
-from scheduler.wire import submission_replies
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.faces.submitters import (
+    INLINE,
     INPUT,
     KEY,
     OUTPUT,
     PROLOG,
+    STAGED,
     World,
+    a_job,
     a_job_file,
     asked,
     get,
+    inputs,
     md5,
-    plain_post,
     post,
     refusal,
+    refused,
     send,
+    submitted,
 )
 from tests.rows import a_result, a_workunit, an_app, hours, update
 
 pytestmark = pytest.mark.django_db
-
-STAGED = "<job><input_file><mode>local_staged</mode><source>{}</source></input_file></job>"
-INLINE = "<input_file><mode>inline</mode><source>{}</source></input_file>"
 
 
 @pytest.fixture(autouse=True)
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(timezone, "now", lambda: NOON)
     return World()
-
-
-def submitted(jobs: str, batch: str = "<batch_id>55</batch_id>", app: str = "remote_test") -> str:
-    return post(
-        asked("submit_batch", f"<batch>\n<app_name>{app}</app_name>\n{batch}{jobs}</batch>\n")
-    )
-
-
-def a_job(inside: str = "", source: str = "x") -> str:
-    return f"<job>\n{inside}{INLINE.format(source)}</job>\n"
-
-
-def refused(jobs: str, **of: str) -> str:
-    """Why a submission is refused; that nothing came of it is seen."""
-    before = Workunit.objects.count()
-    reply = submitted(jobs, **of)
-    assert reply.startswith("<submit_batch>\n<error>\n    <error_num>-1"), reply
-    assert Workunit.objects.count() == before
-    return reply.split("<error_msg>")[1].split("</error_msg>")[0]
-
-
-def inputs(workunit: Workunit) -> list[tuple[str, bytes]]:
-    found = []
-    for reference in workunit.input_files.order_by("position"):
-        file, _ = storage.open_download(reference.file.name)
-        with file:
-            found.append((reference.open_name, file.read()))
-    return found
 
 
 # Submitting
@@ -485,272 +456,6 @@ def test_a_batch_is_complete_as_soon_as_all_of_it_is_over() -> None:
     assert "<fraction_done>1</fraction_done>" in reply
     assert "<state>2</state>" in reply
     assert f"<completion_time>{int(hours(-1).timestamp())}</completion_time>" in reply
-
-
-# Hostile ones
-
-
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("", "It does not begin with an element."),
-        ("ping", "It does not begin with an element."),
-        ("<ping>", "The request ends before &lt;/ping&gt;"),
-        ("<ping></pong>", "is not closed"),
-        ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><ping>&a;</ping>', "document type"),
-        ("<ping><!DOCTYPE x></ping>", "A document type declaration is not accepted."),
-        ("<ping>\0</ping>", "There is a control character in it."),
-        (b"<ping>\xff\xfe</ping>", "Byte 6 is no UTF-8."),
-        ('<?xml version="1.0" encoding="utf-16"?><ping/>', "The encoding utf-16 is not read here."),
-        ("<a>" * 100 + "</a>" * 100, "nested deeper than"),
-        ("<!-- never closed", "It does not begin with an element."),
-    ],
-)
-def test_what_cannot_be_read_is_refused_in_words(body: str | bytes, why: str) -> None:
-    reply = post(body)
-    assert reply.startswith("<error>\n    <error_num>-1</error_num>\n    <error_msg>can't parse")
-    assert why in reply
-
-
-def test_an_entity_bomb_is_no_more_than_its_text() -> None:
-    bomb = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
-    began = time.perf_counter()
-    assert "document type" in post(f"<!DOCTYPE x [{bomb}]><ping>&e29;</ping>")
-    assert "<success>1</success>" in post("<ping>&e29;&e29;</ping>")
-    assert time.perf_counter() - began < 5
-
-
-def test_latin_1_is_read_where_it_is_said() -> None:
-    body = '<?xml version="1.0" encoding="ISO-8859-1"?>' + asked(
-        "create_batch", "<app_name>remote_test</app_name><batch_name>Zoë</batch_name>"
-    )
-    post(body.encode("latin-1"))
-    assert Batch.objects.get(pk=1000).name == "Zoë"
-    assert "<name>Zo&#235;</name>" in post(asked("query_batches"))
-
-
-@pytest.mark.parametrize("name", ["x' OR '1'='1", "'; DROP TABLE batch; --", "%s", '"', "\\"])
-def test_sql_in_a_name_is_a_name(name: str) -> None:
-    safe = name.replace("&", "&amp;").replace("<", "&lt;")
-    xml = f"<app_name>remote_test</app_name><batch_name>{safe}</batch_name>"
-    assert "<batch_id>1000</batch_id>" in post(asked("create_batch", xml))
-    assert Batch.objects.get(pk=1000).name == name
-    assert "<njobs>0</njobs>" in post(asked("query_batch", f"<batch_name>{safe}</batch_name>"))
-    assert "no such batch" in post(asked("query_batch", f"<batch_name>{safe}x</batch_name>"))
-
-
-def test_ten_megabytes_of_jobs_are_read_in_seconds(world: World) -> None:
-    content = "0123456789abcdef" * 60
-    jobs = "".join(f"<job><name>m{n}</name>{INLINE.format(content)}</job>" for n in range(10_000))
-    began = time.perf_counter()
-    assert "<batch_id>55" in submitted(jobs)
-    assert time.perf_counter() - began < 60
-    assert Workunit.objects.filter(batch_id=55).count() == 10_000
-
-
-def test_a_request_that_is_too_long_is_not_read(settings) -> None:
-    import dataclasses
-
-    settings.PROJECT = dataclasses.replace(settings.PROJECT, max_request_bytes=1 << 20)
-    for reply in (
-        post("<ping>" + "x" * (2 << 20) + "</ping>"),
-        plain_post(
-            b'--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n'
-            + b"x" * (2 << 20)
-            + b"\r\n--b--\r\n",
-            "multipart/form-data; boundary=b",
-        ),
-    ):
-        assert "The request is longer than 1 MB. Hint: submit it in several batches." in reply
-
-
-FILE_FIRST = (
-    b'--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nx\r\n'
-    b'--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n<ping/>\r\n--b--\r\n'
-)
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "why"),
-    [
-        (b"a=b", "application/x-www-form-urlencoded", "There is no field request. Hint"),
-        (b"x", "multipart/form-data", "does not say how its parts are parted"),
-        (b"x", "multipart/form-data; boundary=" + "b" * 300, "does not say how"),
-        (b"x", "multipart/form-data; boundary=b", "There is no field request before the files."),
-        (FILE_FIRST, "multipart/form-data; boundary=b", "There is no field request before the"),
-    ],
-)
-def test_a_form_that_cannot_be_read_is_refused_in_words(body, content_type, why) -> None:
-    assert why in plain_post(body, content_type)
-
-
-def test_the_bare_request_is_taken_as_well() -> None:
-    for content_type in ("text/xml", "application/x-www-form-urlencoded", ""):
-        assert plain_post(b"<ping/>", content_type) == "<ping>\n<success>1</success>\n</ping>\n"
-    body = b"first=1&request=%3Cping%3E+%3C%2Fping%3E&last=2"
-    assert "<success>" in plain_post(body, "application/x-www-form-urlencoded")
-
-
-def test_only_posts_are_taken() -> None:
-    assert send(b"GET /submit_rpc_handler.php HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")[0][:3] == "405"
-    assert send(b"GET /job_file.php HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")[0][:3] == "405"
-
-
-def test_while_the_database_is_away_the_project_is_down(monkeypatch) -> None:
-    def away(*_: object, **_of: object) -> None:
-        raise OperationalError("away")
-
-    monkeypatch.setattr(queries, "batches_of", away)
-    monkeypatch.setattr("scheduler.queries.remote_submission.batches_of", away)
-    reply = post(asked("query_batches"))
-    assert reply.startswith(refusal("query_batches", "The project's database is away", -183))
-
-
-def test_a_project_in_maintenance_is_down() -> None:
-    maintenance.begin(message="moving house", now=NOON)
-    assert post("<ping/>").startswith(refusal("ping", "The project is down for maintenance", -183))
-
-
-def test_a_long_message_is_cut_for_the_libraries() -> None:
-    reply = submission_replies.error("x", -1, "Zoë & <b> " * 100).decode()
-    text = reply.split("<error_msg>")[1].split("</error_msg>")[0]
-    assert len(text) <= 255
-    assert text.endswith("...")
-
-
-# Job files
-
-
-def upload(names: list[str], contents: list[bytes], batch: str = "", order: str = "") -> str:
-    said = "".join(f"<phys_name>{name}</phys_name>" for name in names)
-    body = b'--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n'
-    body += asked("upload_files", batch + said).encode() + b"\r\n"
-    for number, content in enumerate(contents):
-        body += (
-            f'--b\r\nContent-Disposition: form-data; name="file_{number}"; filename="x"\r\n'
-            "Content-Type: application/octet-stream\r\n\r\n"
-        ).encode()
-        body += content + b"\r\n"
-    return plain_post(body + b"--b--\r\n", "multipart/form-data; boundary=b", "job_file.php")
-
-
-def test_job_files_are_kept_under_their_submitters_names(world: World) -> None:
-    big = bytes(range(256)) * 8000
-    assert "<success/>" in upload(["a.bin", "b.bin", "same"], [big, b"", big])
-    files = {one.name: one.file for one in JobFile.objects.filter(account=world.ada)}
-    assert files["a.bin"] == files["same"]
-    assert (files["a.bin"].nbytes, files["b.bin"].nbytes) == (2_048_000, 0)
-    assert files["a.bin"].md5 == md5_of(big)
-    content, _ = storage.open_download(files["a.bin"].name)
-    with content:
-        assert content.read() == big
-    assert upload(["a.bin"], [big]) == "<upload_files>\n<success/>\n</upload_files>\n"
-    assert not list((settings.VAR_DIR / "download").glob("*/.*.staged"))
-
-
-def md5_of(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.md5(data).hexdigest()
-
-
-def test_another_may_use_the_same_name_for_other_content(world: World) -> None:
-    a_job_file(world.bob, "in.txt", b"bobs")
-    assert "<success/>" in upload(["in.txt"], [b"adas"])
-    submitted(
-        "<job><name>mine</name><input_file><mode>local_staged</mode><source>in.txt</source>"
-        "</input_file></job>"
-    )
-    assert inputs(Workunit.objects.get(name="mine")) == [("in", b"adas")]
-
-
-@pytest.mark.parametrize(
-    ("names", "contents", "why"),
-    [
-        (["a"], [], "# of uploaded files (0) doesn't agree with request (1). Hint"),
-        (["a"], [b"1", b"2"], "# of uploaded files (more than 1) doesn't agree with request (1)"),
-        (["a", "a"], [b"1", b"2"], "file immutability violation for a: the name stands for other"),
-        (
-            ["jf_5d41402abc4b2a76b9719d911017c592"],
-            [b"other"],
-            "file immutability violation for jf_5d41402abc4b2a76b9719d911017c592: ",
-        ),
-        (["../../etc/cron.d/x"], [b"x"], "File name '../../etc/cron.d/x' has a control character"),
-        (["..x"], [b"x"], "File name '..x' begins with a dot or contains '..'."),
-        (["x" * 256], [b"x"], "is longer than 255 bytes."),
-        ([""], [b"x"], "File name is empty."),
-    ],
-)
-def test_files_that_cannot_be_kept_are_refused(names, contents, why) -> None:
-    before = (JobFile.objects.count(), File.objects.count())
-    assert why in upload(names, contents)
-    assert (JobFile.objects.count(), File.objects.count()) == before
-    assert not list((settings.VAR_DIR / "download").glob("*/.*.staged"))
-
-
-def test_files_of_nobody_are_not_read() -> None:
-    body = b'--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n'
-    body += b"<upload_files><authenticator>x</authenticator></upload_files>\r\n--b--\r\n"
-    reply = plain_post(body, "multipart/form-data; boundary=b", "job_file.php")
-    assert reply.startswith(refusal("upload_files", "bad authenticator"))
-    assert "no such action. Hint" in post(asked("delete_files"), "job_file.php")
-
-
-@pytest.mark.parametrize(
-    ("said", "until"),
-    [
-        ("", timedelta(days=1)),
-        ("<delete_time>1767441600</delete_time>", timedelta(days=2)),
-        ("<delete_time>1767268801</delete_time>", timedelta(days=1)),
-        ("<batch_id>54</batch_id>", timedelta(days=2)),
-        ("<batch_id>55</batch_id>", timedelta(days=30)),
-        ("<batch_id>55</batch_id><delete_time>1767441600</delete_time>", timedelta(days=2)),
-    ],
-)
-def test_a_file_stays_as_long_as_its_submitter_or_its_batch_says(world, said, until) -> None:
-    FileHold.objects.all().delete()
-    assert "<success/>" in upload(["new"], [b"new"], batch=said)
-    assert FileHold.objects.get(account=world.ada).until == NOON + until
-
-
-def test_to_ask_for_a_file_keeps_it_longer_but_never_shorter(world: World) -> None:
-    name = "<phys_name>jf_5d41402abc4b2a76b9719d911017c592</phys_name>"
-    for said, until in (("<batch_id>55</batch_id>", 30), ("", 30)):
-        post(asked("query_files", said + name), "job_file.php")
-        assert FileHold.objects.get(account=world.ada).until == NOON + timedelta(days=until)
-
-
-def test_a_file_for_anothers_batch_is_refused() -> None:
-    assert "no such batch" in upload(["a"], [b"a"], batch="<batch_id>60</batch_id>")
-
-
-def test_a_file_that_is_gone_is_absent_and_may_be_sent_again(world: World) -> None:
-    name = "jf_5d41402abc4b2a76b9719d911017c592"
-    file = JobFile.objects.get(account=world.ada, name=name).file
-    update(file, doomed_at=NOON)
-    xml = asked("query_files", f"<phys_name>{name}</phys_name>")
-    assert "<file>0</file>" in post(xml, "job_file.php")
-    assert "<success/>" in upload([name], [b"hello"])
-    assert JobFile.objects.get(account=world.ada, name=name).file != file
-    FileHold.objects.filter(file=file).delete()
-    a_pass(file_deleter)
-    assert not File.objects.filter(pk=file.pk).exists()
-    assert "<file>" not in post(xml, "job_file.php")
-
-
-def test_a_doomed_files_names_go_with_it(world: World) -> None:
-    file = JobFile.objects.get(account=world.bob).file
-    FileHold.objects.filter(file=file).delete()
-    update(file, doomed_at=NOON - timedelta(hours=1))
-    a_pass(file_deleter)
-    assert not JobFile.objects.filter(account=world.bob).exists()
-
-
-def test_anothers_file_is_absent(world: World) -> None:
-    name = "jf_7d793037a0760186574b0282f2f435e7"
-    assert "<file>0</file>" in post(
-        asked("query_files", f"<phys_name>{name}</phys_name>"), "job_file.php"
-    )
 
 
 # Outputs
