@@ -1,4 +1,4 @@
-"""The README's ten lines for scientists, as they stand, computed by four volunteers."""
+"""The README's ten lines for scientists, as they stand, with four volunteers."""
 
 from __future__ import annotations
 
