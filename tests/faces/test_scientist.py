@@ -303,7 +303,7 @@ def test_a_file_that_may_not_be_read_is_named(run, fold, tmp_path, request):
     request.getfixturevalue("nobody")
     code, _, said = run("submit", "fold", "secret")
     assert code == 2
-    assert "permission denied" in said
+    assert "secret: Permission denied." in said
 
 
 def test_an_app_that_is_not_there_is_named(run):

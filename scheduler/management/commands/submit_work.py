@@ -62,6 +62,8 @@ class Command(Conversation):
 
     def ask(self, parser: CommandParser) -> None:
         """Ask for the app, the input files and the numbers that scientists change."""
+        # What argparse would write of so many options is nothing that anybody reads.
+        parser.usage = "%(prog)s APP [FILE ...] [options]"
         parser.add_argument("app", metavar="APP")
         parser.add_argument("paths", metavar="FILE", nargs="*", type=Path)
         parser.add_argument(
@@ -90,7 +92,7 @@ class Command(Conversation):
         parser.add_argument(
             "--ndjson",
             metavar="FILE",
-            help="a workunit per line, as of docs/submitting.md; - is stdin",
+            help="a workunit per line; - is stdin",
         )
         parser.add_argument("--input-template", metavar="F", help="BOINC's, in a file, or by name")
         parser.add_argument("--output-template", metavar="F", help="the same, of the outputs")
