@@ -289,6 +289,7 @@ def test_an_archive_that_nobody_could_run_is_refused(staff, files, words, hint) 
         ("p.tar.gz", packed({"run.sh": RUN * 1000})[:80], "is damaged"),
         ("p.zip", packed({"run.sh": RUN}, "zip").replace(RUN, RUN[::-1]), "is damaged"),
     ],
+    ids=["a table", "half an archive", "another content"],
 )
 def test_what_is_no_archive_is_refused(staff, name, content, words) -> None:
     an_app()
