@@ -475,7 +475,7 @@ def test_workunits_are_cancelled_all_that_are_named_or_none(eve):
     assert eve.post(f"workunits/{theirs.pk}/cancel").status_code == 404
     assert eve.post("workunits/cancel", {"batch": batch.pk}).json()["finished"] == 1
     for nothing in ({}, {"ids": [], "reason": "x"}, {"ids": [1], "batch": 1}):
-        assert eve.post("workunits/cancel", nothing).status_code == 400
+        assert eve.post("workunits/cancel", nothing).status_code == 422
 
 
 @pytest.mark.usefixtures("rights")
