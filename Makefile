@@ -40,12 +40,12 @@ ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
 	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client and not long"
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "story or stock_client" \
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "(story or stock_client) and not lengthy" \
 		--ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif
 
-test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, side by side
-	@$(BIN)/pytest tests/story -m stock_client -n $(STORIES) --dist loadgroup
+test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and other long ones
+	@$(BIN)/pytest tests/story -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header

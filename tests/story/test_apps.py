@@ -12,7 +12,7 @@ from scheduler.lifecycle import Outcome
 from tests.story.project import Project
 from tests.story.volunteers import OurClient
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
 OUT = [{"max_nbytes": 10_000}]

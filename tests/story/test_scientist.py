@@ -21,7 +21,7 @@ from tests.story import proxy
 from tests.story.project import ROOT
 from tests.story.volunteers import PASSWORD
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 EMAIL = "ada@example.org"
 

@@ -14,7 +14,7 @@ import pytest
 
 from project.children import wait_until
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 MANY = 20_000
 HEAD = {"app": "sieve", "defaults": {"outputs": ["out"]}}
