@@ -41,6 +41,7 @@ class Body:
         self._gzip = packed == "gzip"
         if self._left is not None and self._left > most:
             raise self._too_long()
+        self._pieces = self._unpacked() if self._gzip else self._raw()
 
     @property
     def length(self) -> int | None:
@@ -56,8 +57,8 @@ class Body:
         return self._gzip or self._left is not None
 
     def chunks(self) -> Iterator[bytes]:
-        """What was sent, decoded and hashed; raises `Problem` if it is cut short or too long."""
-        for chunk in self._unpacked() if self._gzip else self._raw():
+        """What is still to come, decoded and hashed; raises `Problem` if cut short or too long."""
+        for chunk in self._pieces:
             self._got += len(chunk)
             if self._got > self._most:
                 raise self._too_long()
@@ -75,6 +76,11 @@ class Body:
             yield from whole
         if rest:
             yield rest
+
+    def skip(self) -> None:
+        """Hash what is still to come, without looking at it; raises as `chunks`."""
+        for _ in self.chunks():
+            pass
 
     def drain(self) -> None:
         """Read and forget a little of what is left, so that the client listens."""

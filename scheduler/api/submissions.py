@@ -17,9 +17,8 @@ from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import CONTENT_TYPE, Problem, problem
 from scheduler.api.streams import Body, cut_short
-from scheduler.operations import bulk, files
+from scheduler.operations import bulk, files, idempotency
 from scheduler.operations.births import DuplicateNames
-from scheduler.operations.idempotency import Told
 from scheduler.operations.new_batches import BatchRefused
 from scheduler.operations.quotas import QuotaExceeded
 from scheduler.operations.submission_checks import SubmissionRefused, UnknownApp
@@ -99,18 +98,29 @@ class Submissions(Endpoint):
         they are in, the first hundred.
         """
         body = Body(request._request, most=_most(request))  # noqa: SLF001  Django REST would read it
-        with _a_turn() as has_turn:
-            if not has_turn:
-                body.drain()
-                return _later()
-            try:
-                told = self._submit(request, body)
-            except Exception:
-                body.drain()
-                raise
+        try:
+            told = self._told_before(request, body)
+            if told is None:
+                with _a_turn() as has_turn:
+                    if not has_turn:
+                        body.drain()
+                        return _later()
+                    told = self._submit(request, body)
+        except Exception:
+            body.drain()
+            raise
         return idempotent.answer(told)
 
-    def _submit(self, request: Request, body: Body) -> Told:
+    def _told_before(self, request: Request, body: Body) -> idempotency.Told | None:
+        """Of a repeat nothing is parsed, only hashed."""
+        key = request.headers.get(idempotent.HEADER)
+        if key is None:
+            return None
+        return idempotency.told_before(
+            account=self.account, key=key, request_hash=lambda: _hash(request, body)
+        )
+
+    def _submit(self, request: Request, body: Body) -> idempotency.Told:
         now = self.now
         if _is_stream(request):
             given, lines = _from_lines(body)
@@ -213,7 +223,8 @@ def _from_document(body: Body) -> tuple[object, Iterator[bulk.Line]]:
 
 
 def _hash(request: Request, body: Body) -> str:
-    """Digest what is asked for, once it was read."""
+    """Digest what is asked for: what is still to come is read, and not looked at."""
+    body.skip()
     hasher = body.sha256.copy()
     hasher.update(f"\n{request.method} {request.get_full_path()}".encode())
     return hasher.hexdigest()

@@ -23,7 +23,7 @@ from django.db import OperationalError, connection, transaction
 
 from scheduler import storage
 from scheduler.facts.new_work import NewBatch, NewWorkunit
-from scheduler.models import Account, App, IdempotencyKey
+from scheduler.models import Account, App
 from scheduler.operations import (
     births,
     file_holds,
@@ -178,13 +178,12 @@ def submit_lines(
     """Create the workunits of these lines, all or none; 201 and what was made.
 
     The answer's ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch
-    is ``{id, name}`` or null.  A repeat with the same key is told the same.  Rights and quotas
-    are not asked for `by_operator`.  `made` gathers ids and names.  Raises what
-    `submit.submit` raises, but `BadLines`; and `BadHead`, `NoWorkunits`, `TooManyWorkunits`,
-    `NotAllowed`, `QuotaExceeded`, and what `idempotency` and reading `lines` raise.
+    is ``{id, name}`` or null.  A repeat with the same key is told the same, after it was read;
+    `idempotency.told_before` spares that.  Rights and quotas are not asked for `by_operator`.
+    `made` gathers ids and names.  Raises what `submit.submit` raises, but `BadLines`; and
+    `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and what
+    `idempotency` and reading `lines` raise.
     """
-    if key is not None and (told := _told_before(key, lines, submitter, now)):
-        return told
     target = find_target(head.app)
     if submitter is not None and not by_operator:
         submitters.require_submit(submitter, App(pk=target.id, name=target.name))
@@ -202,25 +201,6 @@ def submit_lines(
         if told.replayed:
             passed.holds.abandon(now=now)
         return told
-
-
-def _told_before(
-    key: Key, lines: Iterable[Line], submitter: Account | None, now: datetime
-) -> idempotency.Told | None:
-    """What a key was told before; what it is said with is read to its end, for its hash."""
-    idempotency.judge(key.text)
-    said = IdempotencyKey.objects.filter(account=submitter, key=key.text)
-    if submitter is None or not said.exists():
-        return None
-    release()
-    for _ in lines:
-        pass
-    with transaction.atomic():
-        claim = idempotency.begin(account=submitter, key=key.text, now=now)
-        if claim.told is not None:
-            return idempotency.replay(claim, key.request_hash())
-    msg = "What this key was told is forgotten. Hint: send it again."
-    raise idempotency.StillUnderWay(msg)
 
 
 class _PassOne:

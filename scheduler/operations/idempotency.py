@@ -13,6 +13,8 @@ A small request uses `once`.  One whose body is a stream claims first and says l
         if claim.told is not None:
             return idempotency.replay(claim, request_hash)
         idempotency.finish(claim, request_hash=request_hash, status=201, answer=answer)
+
+Whoever has much to do before that asks `told_before` first.
 """
 
 from __future__ import annotations
@@ -73,8 +75,18 @@ def begin(*, account: Account, key: str, now: datetime) -> Claim:
     claimed = _claim({"account_id": account.pk, "key": key, "now": now})
     if claimed is not None:
         return Claim(claimed)
-    row = IdempotencyKey.objects.get(account=account, key=key)
-    return Claim(row.pk, row.request_hash, Told(row.status, row.answer, replayed=True))
+    return _claimed_before(IdempotencyKey.objects.get(account=account, key=key))
+
+
+def told_before(*, account: Account, key: str, request_hash: Callable[[], str]) -> Told | None:
+    """What the key was told before; None if it is new, and then `request_hash` is not asked.
+
+    Outside of transactions, for to hash a long body takes long.  Raises `BadKey`, `KeyReused`.
+    """
+    judge(key)
+    row = IdempotencyKey.objects.filter(account=account, key=key).first()
+    sql.release()
+    return None if row is None else replay(_claimed_before(row), request_hash())
 
 
 def judge(key: str) -> None:
@@ -119,6 +131,10 @@ def once(
             return replay(claim, request_hash)
         status, answer = act()
         return finish(claim, request_hash=request_hash, status=status, answer=answer)
+
+
+def _claimed_before(row: IdempotencyKey) -> Claim:
+    return Claim(row.pk, row.request_hash, Told(row.status, row.answer, replayed=True))
 
 
 def _claim(params: dict[str, Any]) -> int | None:

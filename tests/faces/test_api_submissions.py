@@ -8,7 +8,9 @@ import hashlib
 import io
 import json
 import threading
+from datetime import UTC, datetime
 
+import orjson
 import pytest
 
 from scheduler import storage
@@ -350,6 +352,28 @@ class TestOneKeySaidTwice:
         app.save()
         again = post(self.BODY, **{"Idempotency-Key": "k"})
         assert again.json() == first.json()
+
+    def test_a_repeat_is_told_the_same_though_its_moments_have_passed(self, post, monkeypatch):
+        body = {**self.BODY, "batch": {"expire_at": "2126-01-01T00:00:00Z"}}
+        first = post(body, **{"Idempotency-Key": "k"})
+        past_it = datetime(2127, 1, 1, tzinfo=UTC)
+        monkeypatch.setattr("django.utils.timezone.now", lambda: past_it)
+        assert post(body).json()["code"] == "invalid"
+        assert post(body, **{"Idempotency-Key": "k"}).json() == first.json()
+
+    def test_nothing_is_parsed_of_a_repeat_and_no_turn_taken(self, post, monkeypatch):
+        read, parsed = orjson.loads, []
+        monkeypatch.setattr("orjson.loads", lambda text: parsed.append(text) or read(text))
+        body = [{"app": "sieve"}, *[OUT] * 3000]
+        first = post(body, LINES, **{"Idempotency-Key": "k"})
+        assert len(parsed) > 3000
+        parsed.clear()
+        monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
+        again = post(body, LINES, **{"Idempotency-Key": "k"})
+        assert (again.status_code, again.json(), parsed) == (201, first.json(), [])
+        other = post([*body, OUT], LINES, **{"Idempotency-Key": "k"})
+        assert (other.json()["code"], parsed) == ("idempotency_key_reused", [])
 
     def test_another_body_with_the_key_is_refused(self, post):
         post(self.BODY, **{"Idempotency-Key": "k"})
