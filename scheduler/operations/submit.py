@@ -129,24 +129,24 @@ def submit(
     if repeated := submission.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
     names, made = _names(app, workunits), Made()
-    with new_inputs.staged(workunits) as contents:
-        for attempt in range(_ATTEMPTS):
-            try:
-                with transaction.atomic():
-                    if before is not None:
-                        before()
-                    home = _home(batch, submitter, target, now)
-                    inputs = new_inputs.keep(workunits, contents, now=now)
-                    new = _births(workunits, names, inputs, submitter)
-                    write(new, home, submitter=submitter, tell=made.start(), now=now)
-                    done = Submission(home.batch_id, tuple(made.ids), names, judge.warnings())
-                    if then is not None:
-                        then(done)
-                    return done
-            except births.NameTaken:
-                births.raise_for_taken_names(names)
-                if attempt + 1 == _ATTEMPTS:
-                    raise
+    for attempt in range(_ATTEMPTS):
+        try:
+            # Anew each time: what was published for a name that was rolled back is staged no more.
+            with new_inputs.staged(workunits) as contents, transaction.atomic():
+                if before is not None:
+                    before()
+                home = _home(batch, submitter, target, now)
+                inputs = new_inputs.keep(workunits, contents, now=now)
+                new = _births(workunits, names, inputs, submitter)
+                write(new, home, submitter=submitter, tell=made.start(), now=now)
+                done = Submission(home.batch_id, tuple(made.ids), names, judge.warnings())
+                if then is not None:
+                    then(done)
+                return done
+        except births.NameTaken:
+            births.raise_for_taken_names(names)
+            if attempt + 1 == _ATTEMPTS:
+                raise
     raise AssertionError
 
 

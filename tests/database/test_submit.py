@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,7 +35,7 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import files
+from scheduler.operations import births, files
 from scheduler.operations.submit import (
     BadWorkunits,
     BatchRefused,
@@ -230,6 +231,27 @@ class TestWhatIsRefused:
         assert refusal.value.names == ("old",)
         assert list(Workunit.objects.values_list("name", flat=True)) == ["old"]
         assert LedgerEntry.objects.count() == 1
+
+    def test_a_name_whose_owner_is_purged_meanwhile_is_given_with_all_files(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        an_app()
+        submit_some(replace(GOOD, name="a"))
+        source = tmp_path / "input.txt"
+        source.write_bytes(b"by path")
+        ask = births.raise_for_taken_names
+
+        def purge_and_ask(names: Iterable[str]) -> None:
+            Workunit.objects.all().delete()
+            ask(names)
+
+        monkeypatch.setattr(births, "raise_for_taken_names", purge_and_ask)
+        inputs = (an_input(b"by value"), NewFile(open_name="in2", path=str(source)))
+        submit_some(replace(GOOD, name="a", input_files=inputs))
+        kept = WorkunitFile.objects.filter(workunit__name="a").order_by("position")
+        digests = [storage.download_digest(row.file.name).sha256 for row in kept]
+        assert digests == [hashlib.sha256(data).hexdigest() for data in (b"by value", b"by path")]
+        assert source.read_bytes() == b"by path"
 
     def test_a_file_that_is_not_known_is_refused(self) -> None:
         an_app()
