@@ -31,30 +31,45 @@ def obeys_key(handler: Handler) -> Handler:
 
     @functools.wraps(handler)
     def obeying(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
-        key = request.headers.get(HEADER)
-        if key is None:
-            made: Response = handler(view, request, *args, **kwargs)
-            return made
-        # Read before the claim: what is no request needs no key.
-        request_hash = digest_of(request)
-
-        def act() -> tuple[int, dict[str, Any]]:
-            made: Response = handler(view, request, *args, **kwargs)
-            kept = {"body": json.loads(JSONRenderer().render(made.data) or b"null")}
-            if location := made.headers.get("Location"):
-                kept["location"] = location
-            return made.status_code, kept
-
-        told = idempotency.once(
-            act,
-            account=cast("Account", request.user),
-            key=key,
-            request_hash=request_hash,
-            now=timezone.now(),
-        )
-        return answer(told)
+        return once(request, lambda: handler(view, request, *args, **kwargs))
 
     return obeying  # type: ignore[return-value]
+
+
+def once(request: Request, handle: Callable[[], Response]) -> Response:
+    """Answer by `handle`, within a transaction with the key if one is sent, or as at first."""
+    key = request.headers.get(HEADER)
+    if key is None:
+        return handle()
+    # Read before the claim: what is no request needs no key.
+    request_hash = digest_of(request)
+
+    def act() -> tuple[int, dict[str, Any]]:
+        made = handle()
+        kept = {"body": json.loads(JSONRenderer().render(made.data) or b"null")}
+        if location := made.headers.get("Location"):
+            kept["location"] = location
+        return made.status_code, kept
+
+    told = idempotency.once(
+        act,
+        account=cast("Account", request.user),
+        key=key,
+        request_hash=request_hash,
+        now=timezone.now(),
+    )
+    return answer(told)
+
+
+def told_before(request: Request) -> Response | None:
+    """Answer a repeat as at first, before anything that takes long; None if it is none, so far."""
+    key = request.headers.get(HEADER)
+    if key is None:
+        return None
+    told = idempotency.told_before(
+        account=cast("Account", request.user), key=key, request_hash=lambda: digest_of(request)
+    )
+    return None if told is None else answer(told)
 
 
 def answer(told: idempotency.Told) -> Response:

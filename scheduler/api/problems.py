@@ -20,8 +20,9 @@ from scheduler.storage import StoreError
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
-#: When to come again if the database or the store of files is away.
+#: When to come again if the database or the store of files is away, or somebody else is served.
 RETRY_AFTER_SECONDS = 5
+_AWAY = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class Problem(exceptions.APIException):
@@ -81,7 +82,7 @@ def problem(
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST's shape; a kind each
     """Put an exception of a view into words; None for those that are bugs."""
     if isinstance(error, Problem):
-        return _response(error.body)
+        return _later(error.body) if error.status_code == _AWAY else _response(error.body)
     for kind, status, code in _REFUSALS:
         if isinstance(error, kind):
             return _response(problem(status, code, str(error) or "This is not allowed."))
@@ -106,6 +107,10 @@ def _put_off(error: Exception) -> Response | None:
     else:
         return None
     log.warning("api request put off", extra={"error": str(error).strip()})
+    return _later(body)
+
+
+def _later(body: dict[str, Any]) -> Response:
     answer = _response(body)
     answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return answer

@@ -12,12 +12,13 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
 
 from scheduler import storage
+from scheduler.api import idempotent
 from scheduler.api.app_versions import AppVersionOut, VersionsOfApp
 from scheduler.api.body import StrictQuery, unknown_name
 from scheduler.api.operation import operation
 from scheduler.api.problems import Problem
 from scheduler.models import App
-from scheduler.operations import app_versions, programs
+from scheduler.operations import app_versions, deliveries, programs
 from scheduler.operations.submitters import require_manage
 from scheduler.policy.packaging import version_number
 
@@ -34,9 +35,9 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (app_versions.BadPackage, 422, "bad_package"),
     (app_versions.BadSignature, 422, "bad_signature"),
     (app_versions.UnknownPlatform, 422, "unknown_platform"),
-    (programs.BadSource, 422, "bad_source"),
-    (programs.SourceFailed, 422, "source_failed"),
-    (programs.SourceBusy, 503, "source_busy"),
+    (deliveries.BadSource, 422, "bad_source"),
+    (deliveries.SourceFailed, 422, "source_failed"),
+    (deliveries.SourceBusy, 503, "source_busy"),
 )
 
 
@@ -97,7 +98,7 @@ class Versions(VersionsOfApp):
         tag="apps",
         answer={201: AppVersionOut(many=True), 200: AppVersionOut(many=True)},
         body={"multipart/form-data": NewVersion},
-        idempotent=True,
+        keyed=True,
         problems=(403, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request, name: str) -> Response:
@@ -112,26 +113,36 @@ class Versions(VersionsOfApp):
         if app is None:
             raise Http404
         require_manage(self.account, app)
+        if told := idempotent.told_before(request):
+            return told
         found = NewVersion(data=request.data)
         found.is_valid(raise_exception=True)
         said = found.validated_data
         files = [(str(one.name), one.chunks()) for one in said.get("file", ())]
         try:
-            order = programs.Order(
-                version_num=version_number(said["version"]),
-                platforms=tuple(said.get("platforms", ())),
-                plan_class=said.get("plan_class", ""),
-                main_program=said.get("main_program"),
-                cmdline=said.get("cmdline", ""),
-                image=said.get("image", ""),
-                source_url=said.get("source_url", ""),
-                beta=said["beta"],
-            )
-            done = programs.publish_sent(app, order, files, now=self.now)
+            sent = deliveries.sent(app, _order(said), files, holder=self.account, now=self.now)
+            with sent as write:
+                return idempotent.once(request, lambda: _answer(write()))
         except tuple(kind for kind, _, _ in _REFUSALS) as refusal:
             raise _problem(refusal) from refusal
-        rows = programs.with_files(done.versions)
-        return Response(AppVersionOut(rows, many=True).data, status=201 if done.created else 200)
+
+
+def _order(said: Mapping[str, Any]) -> programs.Order:
+    return programs.Order(
+        version_num=version_number(said["version"]),
+        platforms=tuple(said.get("platforms", ())),
+        plan_class=said.get("plan_class", ""),
+        main_program=said.get("main_program"),
+        cmdline=said.get("cmdline", ""),
+        image=said.get("image", ""),
+        source_url=said.get("source_url", ""),
+        beta=said["beta"],
+    )
+
+
+def _answer(done: programs.Outcome) -> Response:
+    rows = programs.with_files(done.versions)
+    return Response(AppVersionOut(rows, many=True).data, status=201 if done.created else 200)
 
 
 def _problem(refusal: Exception) -> Problem:

@@ -9,7 +9,8 @@ is kept elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,8 +19,10 @@ from difflib import get_close_matches
 from django.db import transaction
 
 from scheduler import signing, storage
-from scheduler.models import App, AppVersion, AppVersionFile, Platform
+from scheduler.models import Account, App, AppVersion, AppVersionFile, Platform
 from scheduler.operations import files as file_rows
+from scheduler.operations.file_holds import Holds
+from scheduler.operations.files import KnownFile
 from scheduler.policy.packaging import (
     KNOWN_PLATFORMS,
     BadPackage,
@@ -39,6 +42,7 @@ __all__ = [
     "VersionExists",
     "check_app_name",
     "find_app",
+    "kept",
     "publish",
     "publish_package",
     "rotate_key",
@@ -152,28 +156,35 @@ def publish_package(
         _signature(file, item.digest.md5)
         for file, item in zip(package.files, contents, strict=True)
     ]
-    found = [_platform(platform, create=create_platform) for platform in platforms]
-    return [
-        _publish(app, platform, facts, package, contents, signatures, now) for platform in found
-    ]
+    found = _platforms(platforms, create=create_platform)
+
+    @functools.cache
+    def keep() -> Sequence[KnownFile]:
+        known, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
+        return [known[item.digest.sha256] for item in contents]
+
+    files = _Files(package, contents, signatures, keep)
+    return [_publish(app, platform, facts, files, now) for platform in found]
 
 
-def _publish(
-    app: App,
-    platform: Platform,
-    facts: Facts,
-    package: Package,
-    contents: Sequence[storage.Staged],
-    signatures: Sequence[str],
-    now: datetime,
-) -> Published:
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What a package brings, file by file; `keep` gives it rows, when they are first needed."""
+
+    package: Package
+    contents: Sequence[storage.Staged]
+    signatures: Sequence[str]
+    keep: Callable[[], Sequence[KnownFile]]
+
+
+def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: datetime) -> Published:
     said = {
         "cmdline": facts.cmdline,
         "image": facts.image,
         "source_url": facts.source_url,
         "created_at": now,
     }
-    described = _described(package)
+    described = _described(files.package)
     version, created = AppVersion.objects.get_or_create(
         app=app,
         platform=platform,
@@ -182,10 +193,36 @@ def _publish(
         defaults=said | described | {"beta": facts.beta or described.get("beta", False)},
     )
     if created:
-        names = _attach(version, package, contents, signatures, now)
+        names = _attach(version, files)
     else:
-        names = _same_or_refused(version, facts, package, contents)
+        names = _same_or_refused(version, facts, files.package, files.contents)
     return Published(version, names, created)
+
+
+@contextmanager
+def kept(
+    package: Package,
+    contents: Sequence[storage.Staged],
+    version_num: int,
+    *,
+    holder: Account | None,
+    now: datetime,
+) -> Iterator[None]:
+    """Keep a package's files before the rows that need them, held until the end by a `holder`.
+
+    Without one nothing is kept beforehand.  What no row refers to at the end is doomed.
+    """
+    if holder is None:
+        yield
+        return
+    holds = Holds(holder, now=now)
+    try:
+        with transaction.atomic():
+            known, _ = file_rows.keep(_wanted(package, contents, version_num), now=now)
+            holds.add(file.id for file in known.values())
+        yield
+    finally:
+        holds.abandon(now=now)
 
 
 @contextmanager
@@ -239,15 +276,18 @@ def check_app_name(name: str) -> None:
         raise UnknownApp(msg)
 
 
-def _platform(name: str, *, create: bool) -> Platform:
-    if found := Platform.objects.filter(name=name).first():
-        return found
-    if name not in KNOWN_PLATFORMS and not create:
-        near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
-        meant = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
-        msg = f"BOINC's clients know no platform {name!r}. Hint: {meant}"
-        raise UnknownPlatform(msg)
-    return Platform.objects.get_or_create(name=name)[0]
+def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
+    found = {platform.name: platform for platform in Platform.objects.filter(name__in=names)}
+    for name in names:
+        if name in found:
+            continue
+        if name not in KNOWN_PLATFORMS and not create:
+            near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
+            msg = f"BOINC's clients know no platform {name!r}. Hint: {meant}"
+            raise UnknownPlatform(msg)
+        found[name] = Platform.objects.get_or_create(name=name)[0]
+    return [found[name] for name in names]
 
 
 def _described(package: Package) -> dict[str, object]:
@@ -278,19 +318,8 @@ def rotate_key() -> int:
     return len(files)
 
 
-def _attach(
-    version: AppVersion,
-    package: Package,
-    contents: Sequence[storage.Staged],
-    signatures: Sequence[str],
-    now: datetime,
-) -> tuple[str, ...]:
-    wanted = {
-        item.digest.sha256: file_rows.Wanted(item, _versioned(file.name, version.version_num))
-        for file, item in zip(package.files, contents, strict=True)
-    }
-    kept, _ = file_rows.keep(wanted, now=now)
-    rows = [kept[item.digest.sha256] for item in contents]
+def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
+    rows = files.keep()
     AppVersionFile.objects.bulk_create(
         AppVersionFile(
             app_version=version,
@@ -303,10 +332,19 @@ def _attach(
             signature=signature,
         )
         for position, (file, row, signature) in enumerate(
-            zip(package.files, rows, signatures, strict=True)
+            zip(files.package.files, rows, files.signatures, strict=True)
         )
     )
     return tuple(row.name for row in rows)
+
+
+def _wanted(
+    package: Package, contents: Sequence[storage.Staged], version_num: int
+) -> dict[str, file_rows.Wanted]:
+    return {
+        item.digest.sha256: file_rows.Wanted(item, _versioned(file.name, version_num))
+        for file, item in zip(package.files, contents, strict=True)
+    }
 
 
 def _versioned(name: str, version_num: int) -> str:

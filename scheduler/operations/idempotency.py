@@ -5,7 +5,9 @@ Another request with the same key waits at the unique index for that transaction
 either finds the row, and is told what the first was told, or, if the first was rolled back, does
 the work itself.  So a refused request leaves nothing behind, and may be sent again, mended.
 
-A small request uses `once`.  One whose body is a stream claims first and says last what it was::
+A small request uses `once`.  One with long work does that before it calls `once`, after it has
+asked `told_before`, so that no repeat does it again; two at a time may, and one writes what it
+came to.  One whose body is a stream claims first and says last what it was::
 
     with transaction.atomic():
         claim = idempotency.begin(account=account, key=key, now=now)

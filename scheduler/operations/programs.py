@@ -7,18 +7,16 @@ one form that clients can unpack without care.  The same again is no error, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Prefetch
 
-from scheduler import fetching, storage
-from scheduler.fetching import SourceBusy, SourceFailed
-from scheduler.models import App, AppVersion, AppVersionFile, PlanClass
+from scheduler import storage
+from scheduler.models import Account, App, AppVersion, AppVersionFile, PlanClass
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions
 from scheduler.operations.app_versions import Facts, Published
@@ -33,20 +31,6 @@ from scheduler.policy.packaging import (
     is_description,
     unpack,
 )
-from scheduler.policy.sources import BadSource
-
-__all__ = [
-    "CONTAINER_PLAN_CLASS",
-    "BadSource",
-    "Order",
-    "Outcome",
-    "SourceBusy",
-    "SourceFailed",
-    "import_from",
-    "publish",
-    "publish_sent",
-    "with_files",
-]
 
 #: What a version that runs containers needs of a computer, unless its publisher says more.
 CONTAINER_PLAN_CLASS = "docker"
@@ -86,6 +70,10 @@ class Outcome:
         return [one.version for one in self.published]
 
 
+#: Writes what was prepared; within the caller's transaction, if there is one.
+Write = Callable[[], Outcome]
+
+
 def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
     """Publish a version of an app, by its kind, for several platforms: for all or for none.
 
@@ -93,8 +81,26 @@ def publish(app: App, order: Order, source: storage.Source | None, *, now: datet
     an image instead.  Raises `BadPackage` for what does not fit the kind, and what
     `app_versions.publish` raises.
     """
-    _check(app, order, source)
-    platforms = list(dict.fromkeys(order.platforms)) or _usual_platforms(app)
+    with prepared(app, order, source, holder=None, now=now) as write:
+        return write()
+
+
+@contextmanager
+def prepared(
+    app: App,
+    order: Order,
+    source: storage.Source | None,
+    *,
+    holder: Account | None,
+    now: datetime,
+) -> Iterator[Write]:
+    """Pack and hash what `publish` publishes, and yield what writes it: rows, all or none.
+
+    With a `holder`, the files are kept here and now, held for him until the end; what was yielded
+    then writes rows of the catalogue alone, and suits the caller's transaction.
+    """
+    check(app, order, source)
+    platforms = list(dict.fromkeys(order.platforms)) or usual_platforms(app)
     plan_class = order.plan_class
     if app.kind == AppKind.CONTAINER and not plan_class:
         plan_class = CONTAINER_PLAN_CLASS
@@ -106,90 +112,30 @@ def publish(app: App, order: Order, source: storage.Source | None, *, now: datet
         source_url=order.source_url,
         beta=order.beta,
     )
-    with _contents(app, order, source) as (package, contents), transaction.atomic():
-        if plan_class == CONTAINER_PLAN_CLASS:
-            spec = {"docker": True}
-            PlanClass.objects.get_or_create(
-                name=plan_class, defaults={"spec": spec, "created_at": now}
-            )
-        done = app_versions.publish_package(
-            app=app,
-            platforms=platforms,
-            facts=facts,
-            package=package,
-            contents=contents,
-            create_platform=order.create_platform,
-            now=now,
-        )
-    return Outcome(tuple(done))
 
-
-def publish_sent(
-    app: App, order: Order, files: Sequence[tuple[str, Iterable[bytes]]], *, now: datetime
-) -> Outcome:
-    """Publish from files that somebody sends, each a name and its bytes in pieces.
-
-    One file is a program or an archive, several are those of a native app.
-    """
-    if order.source_url:
-        if files:
-            msg = "A file and a source_url are given. Hint: a program comes from one place."
-            raise BadPackage(msg)
-        return import_from(app, order, seconds=None, now=now)
-    if not files:
-        return publish(app, order, None, now=now)
-    with storage.received(files) as source:
-        return publish(app, order, source, now=now)
-
-
-def import_from(app: App, order: Order, *, seconds: float | None, now: datetime) -> Outcome:
-    """Publish what an address names, fetched once: a version that came from it is not fetched anew.
-
-    It may take `seconds` (None: what a web request may).  Raises as `publish` does, and
-    `BadSource`, `SourceFailed` and `SourceBusy`.
-    """
-    _check(app, order, storage.Source({}, frozenset()))
-    known = _imported(app, order)
-    platforms = list(dict.fromkeys(order.platforms)) or _usual_platforms(app)
-    if known and known.keys() >= set(platforms):
-        names = {version.pk: version for version in with_files(list(known.values()))}
-        return Outcome(
-            tuple(
-                Published(
-                    known[platform],
-                    tuple(f.file.name for f in names[known[platform].pk].files.all()),
-                    created=False,
+    def write() -> Outcome:
+        with transaction.atomic():
+            if plan_class == CONTAINER_PLAN_CLASS:
+                spec = {"docker": True}
+                PlanClass.objects.get_or_create(
+                    name=plan_class, defaults={"spec": spec, "created_at": now}
                 )
-                for platform in platforms
+            done = app_versions.publish_package(
+                app=app,
+                platforms=platforms,
+                facts=facts,
+                package=package,
+                contents=contents,
+                create_platform=order.create_platform,
+                now=now,
             )
-        )
-    if known and app.kind == AppKind.SCRIPT:
-        # What was fetched for other platforms is here, as it was packed.
-        [row] = next(iter(known.values())).files.filter(main_program=False).select_related("file")
-        with storage.published(row.file.name) as path, storage.open_package(path) as source:
-            return publish(app, order, source, now=now)
-    project = settings.PROJECT
-    rules = fetching.Rules(
-        any_private=project.import_private,
-        private_hosts=frozenset(project.import_hosts),
-        max_bytes=storage.MAX_PACKAGE_BYTES,
-        seconds=project.import_limit.total_seconds() if seconds is None else seconds,
-    )
-    with storage.workshop() as folder:
-        path = fetching.fetch(order.source_url, folder, rules)
-        with storage.open_package(path) as source:
-            return publish(app, order, source, now=now)
+        return Outcome(tuple(done))
 
-
-def _imported(app: App, order: Order) -> dict[str, AppVersion]:
-    """The versions of this number that came from the same address, by platform."""
-    found = AppVersion.objects.select_related("app", "platform").filter(
-        app=app,
-        version_num=order.version_num,
-        plan_class=order.plan_class,
-        source_url=order.source_url,
-    )
-    return {version.platform.name: version for version in found}
+    with (
+        _contents(app, order, source) as (package, contents),
+        app_versions.kept(package, contents, order.version_num, holder=holder, now=now),
+    ):
+        yield write
 
 
 def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
@@ -201,8 +147,8 @@ def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
     return [found[version.pk] for version in versions]
 
 
-def _check(app: App, order: Order, source: storage.Source | None) -> None:
-    """Refuse what no app of this kind has."""
+def check(app: App, order: Order, source: storage.Source | None) -> None:
+    """Refuse (`BadPackage`) what no app of this kind has."""
     has_files = source is not None
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
         what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"
@@ -227,7 +173,8 @@ def _check(app: App, order: Order, source: storage.Source | None) -> None:
             raise BadPackage(msg)
 
 
-def _usual_platforms(app: App) -> list[str]:
+def usual_platforms(app: App) -> list[str]:
+    """The platforms that are usual for the kind of an app; raises `BadPackage` for native ones."""
     if app.kind != AppKind.NATIVE:
         return list(UNIX_PLATFORMS)
     msg = (

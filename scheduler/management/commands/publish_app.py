@@ -14,7 +14,7 @@ from django.utils import timezone
 from scheduler import storage
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models.science import AppKind, SuccessRule
-from scheduler.operations import app_versions, apps, programs
+from scheduler.operations import app_versions, apps, deliveries, programs
 from scheduler.operations.programs import Order
 from scheduler.policy.packaging import version_number
 
@@ -52,9 +52,9 @@ class Command(Conversation):
         app_versions.UnknownPlatform,
         app_versions.VersionExists,
         apps.BadApp,
-        programs.BadSource,
-        programs.SourceFailed,
-        programs.SourceBusy,
+        deliveries.BadSource,
+        deliveries.SourceFailed,
+        deliveries.SourceBusy,
     )
 
     def ask(self, parser: CommandParser) -> None:
@@ -123,7 +123,7 @@ class Command(Conversation):
                 else app_versions.find_app(options["app"], now=now)
             )
             if order.source_url and source is None:
-                done = programs.import_from(app, order, seconds=_PATIENCE, now=now)
+                done = deliveries.import_from(app, order, seconds=_PATIENCE, now=now)
             else:
                 done = programs.publish(app, order, source, now=now)
         return _told(done)
