@@ -16,8 +16,6 @@ came to.  One whose body is a stream claims first and says last what it was::
             return idempotency.replay(claim, request_hash)
         idempotency.finish(claim, request_hash=request_hash, status=201, answer=answer)
 
-Whoever has much to do before that asks `told_before` first.
-"""
 
 from __future__ import annotations
 
