@@ -15,7 +15,7 @@ came to.  One whose body is a stream claims first and says last what it was::
         if claim.told is not None:
             return idempotency.replay(claim, request_hash)
         idempotency.finish(claim, request_hash=request_hash, status=201, answer=answer)
-
+"""
 
 from __future__ import annotations
 
