@@ -18,7 +18,7 @@ from scheduler.api.operation import operation
 from scheduler.api.problems import CONTENT_TYPE, Problem, problem
 from scheduler.api.streams import Body
 from scheduler.models import FileHold
-from scheduler.operations import file_holds, quotas
+from scheduler.operations import file_holds, quotas, submitters
 from scheduler.operations.files import FileInMotion
 from scheduler.queries.file_holds import holds_of
 from scheduler.sql import release
@@ -94,6 +94,7 @@ class FileQuery(Endpoint):
     def post(self, request: Request) -> Response:
         """Those that are known are held for you from now on, as if you had sent them."""
         digests = self.body()["sha256"]
+        submitters.require_submitter(self.account)
         try:
             known = file_holds.renew(digests, self.account, now=self.now)
         except quotas.QuotaExceeded as refusal:
@@ -160,7 +161,11 @@ class OneFile(Endpoint):
             msg = "The length of the file is not said. Hint: send Content-Length, not in chunks."
             raise Problem(411, "length_required", msg)
         try:
+            submitters.require_submitter(self.account)
             quotas.require_bytes(self.account, body.length)
+        except submitters.NotAllowed:
+            body.drain()
+            raise
         except quotas.QuotaExceeded as refusal:
             body.drain()
             raise Problem(403, "quota_exceeded", str(refusal)) from refusal

@@ -17,7 +17,7 @@ from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import CONTENT_TYPE, Problem, problem
 from scheduler.api.streams import Body, cut_short
-from scheduler.operations import bulk, files, idempotency
+from scheduler.operations import bulk, files, idempotency, submitters
 from scheduler.operations.births import DuplicateNames
 from scheduler.operations.new_batches import BatchRefused
 from scheduler.operations.quotas import QuotaExceeded
@@ -101,6 +101,8 @@ class Submissions(Endpoint):
         try:
             told = self._told_before(request, body)
             if told is None:
+                # Turns are few: one is not for those who may submit nothing at all.
+                submitters.require_submitter(self.account)
                 with _a_turn() as has_turn:
                     if not has_turn:
                         body.drain()

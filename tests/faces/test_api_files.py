@@ -39,20 +39,29 @@ class Caller:
     def delete(self, digest):
         return self._client.delete(f"/api/v1/files/{digest}", headers=self._headers)
 
-    def known(self, *digests):
-        answer = self._client.post(
+    def ask(self, *digests):
+        return self._client.post(
             "/api/v1/files/query",
             {"sha256": digests},
             content_type="application/json",
             headers=self._headers,
         )
+
+    def known(self, *digests):
+        answer = self.ask(*digests)
         assert answer.status_code == 200, answer.content
         return answer.json()["known"]
 
 
 @pytest.fixture
 def ada():
-    return an_account("ada")
+    return a_submitter("ada")
+
+
+def a_submitter(name, **limits):
+    account = an_account(name)
+    Submitter.objects.create(account=account, created_at=NOON, **limits)
+    return account
 
 
 @pytest.fixture
@@ -62,7 +71,7 @@ def caller(client, ada):
 
 @pytest.fixture
 def bob(client):
-    return Caller(client, an_account("bob"))
+    return Caller(client, a_submitter("bob"))
 
 
 @pytest.mark.django_db
@@ -133,10 +142,21 @@ def test_a_hold_that_is_past_is_dropped_with_its_file(caller):
 
 @pytest.mark.django_db
 def test_more_bytes_than_a_person_may_keep_are_refused_before_they_are_read(caller, ada):
-    Submitter.objects.create(account=ada, max_kept_bytes=10, created_at=NOON)
+    Submitter.objects.filter(account=ada).update(max_kept_bytes=10)
     assert caller.put().status_code == 201
     answer = caller.put(b"x" * 5)
     assert (answer.status_code, answer.json()["code"]) == (403, "quota_exceeded")
     assert "may have 10" in answer.json()["detail"]
     assert File.objects.count() == 1
     assert caller.put(b"x" * 4).status_code == 201
+
+
+@pytest.mark.django_db
+def test_who_may_submit_nothing_fills_no_disk(caller, client):
+    caller.put()
+    volunteer = Caller(client, an_account("vera"))
+    sent = volunteer.put(b"7\n" * 1000)
+    assert (sent.status_code, sent.json()["code"]) == (403, "not_allowed")
+    assert "submitter allow" in sent.json()["hint"]
+    assert volunteer.ask(DIGEST).status_code == 403
+    assert File.objects.count() == FileHold.objects.count() == 1

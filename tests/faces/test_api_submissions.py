@@ -292,6 +292,13 @@ class TestRightsAndQuotas:
     def bob(self):
         return an_account("bob")
 
+    def test_who_may_submit_nothing_is_refused_before_he_takes_a_turn(
+        self, client, bob, monkeypatch
+    ):
+        monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))
+        answer = poster(client, token_of(bob))([{"app": "sieve"}, {}], LINES)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+
     def test_who_has_no_right_is_told_whom_to_ask(self, client, app, bob):
         post = poster(client, token_of(bob))
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 403
