@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 
 import psutil
@@ -22,9 +21,16 @@ def child(project, word):
     return None
 
 
-def test_a_web_server_that_gave_up_is_started_again(make_project):
+@pytest.fixture
+def project(make_project):
+    """One that `serve` knows to be up: what ends before ends `serve` as well."""
     project = make_project()
     project.start()
+    project.wait(lambda: "serve: it answers" in project.log(), within=30, what="serve knows it")
+    return project
+
+
+def test_a_web_server_that_gave_up_is_started_again(project):
     server = child(project, "granian")
 
     def has_given_up():
@@ -42,14 +48,10 @@ def test_a_web_server_that_gave_up_is_started_again(make_project):
     assert project.stop() == 0, project.log()
 
 
-def test_daemons_that_ended_are_started_again(make_project):
-    project = make_project()
-    project.start()
+def test_daemons_that_ended_are_started_again(project):
     daemons = child(project, "daemons")
     project.wait(daemons.children, within=30, what="the first is started")
     orphans = daemons.children()
-    # `serve` asks whether it answers, as we do: what ends before it knows ends it as well.
-    time.sleep(3.0)
 
     daemons.kill()
 

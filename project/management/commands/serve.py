@@ -91,10 +91,14 @@ class Command(BaseCommand):
             if options["sample_work"]:
                 self._sample_work(children, environment, stop)
             start(children, options, environment)
-            if self._is_up(children, options, stop) and not options["quiet"]:
+            is_up = self._is_up(children, options, stop)
+            # What ended before it ever answered would end again; after that, it is started again.
+            ended = None if is_up else children.ended()
+            if is_up and options["quiet"]:
+                _say(f"it answers at {url}")
+            elif is_up:
                 self.stdout.write(welcome(url, password))
                 self.stdout.flush()
-            ended = children.ended()
             if ended is None:
                 look_after(children, options, environment, stop)
         finally:
@@ -124,11 +128,15 @@ class Command(BaseCommand):
     def _is_up(self, children: Children, options: dict[str, Any], stop: threading.Event) -> bool:
         address = "127.0.0.1" if options["address"] in EVERYWHERE else options["address"]
         question = f"http://{address}:{options['port']}/get_project_config.php"
-        settled = wait_until(
-            lambda: stop.is_set() or children.ended() is not None or answers(question, within=2.0),
-            within=READY_WITHIN,
-        )
-        return settled and not stop.is_set() and children.ended() is None
+        has_answered = False
+
+        def is_settled() -> bool:
+            nonlocal has_answered
+            has_answered = answers(question, within=2.0)
+            return has_answered or stop.is_set() or children.ended() is not None
+
+        wait_until(is_settled, within=READY_WITHIN)
+        return has_answered
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
