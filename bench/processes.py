@@ -71,15 +71,14 @@ class Census:
         for root, pid in self.roots.items():
             for process in family(pid):
                 with suppress(psutil.NoSuchProcess):
-                    yield _name(root, process), process
+                    yield _name(root, pid, process), process
 
 
-def _name(root: str, process: psutil.Process) -> str:
+def _name(root: str, pid: int, process: psutil.Process) -> str:
     """What a process is called: daemons by their name, the database's by what they are for."""
-    words = process.cmdline()
     if root == "daemons":
-        place = next((at for at, word in enumerate(words) if word.endswith("manage.py")), -1)
-        return f"{words[place + 1]}" if 0 <= place < len(words) - 1 else root
+        return root if process.pid == pid else process.name()
+    words = process.cmdline()
     if root == "postgres":
         title = " ".join(words)
         for part in ("checkpointer", "background writer", "walwriter", "autovacuum", "io worker"):

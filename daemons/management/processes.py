@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
+from multiprocessing import get_context
 from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from multiprocessing.process import BaseProcess
 
     from daemons.loop import StopSign
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 #: A daemon that dies within this many seconds of its start waits longer before the next one.
 STEADY_AFTER = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -40,26 +41,45 @@ def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTE
         os.kill(os.getpid(), by)
 
 
+def copy_of_us(name: str, do: Callable[[], object]) -> BaseProcess:
+    """Make a process, not started yet, that has all that is loaded here and does one thing.
+
+    Nothing is loaded twice, and what is only read is in memory once. It ends with us, and the
+    terminal's Ctrl-C does not reach it; the system's lists (`ps -o comm`, `top`) call it `name`.
+    We must have no thread and no connection when it starts.
+    """
+    # What is there stays out of collections, which would write to it and so make it the copy's own.
+    gc.collect()
+    gc.freeze()
+    return get_context("fork").Process(target=_begin, args=(os.getpid(), name, do), name=name)
+
+
+def _begin(parent: int, name: str, do: Callable[[], object]) -> None:
+    # Our handlers before anything else: they would tell the parent's loop to stop, not ours.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent(parent)
+    os.setsid()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
+    do()
+
+
 @dataclass(slots=True)
 class Child:
-    """One daemon's process, and when to start it again if it died."""
+    """One daemon's process, made anew by `make`, and when to start it again if it died."""
 
     name: str
-    command: Sequence[str]
-    process: subprocess.Popen[bytes] | None = None
+    make: Callable[[], BaseProcess]
+    process: BaseProcess | None = None
     started_at: float = 0.0
     pause: float = FIRST_PAUSE
     start_at: float = 0.0
 
     def start(self) -> None:
-        """Start the process; a session of its own keeps the terminal's Ctrl-C from it."""
-        self.process = subprocess.Popen(  # noqa: S603  our own command line
-            self.command,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            # From its first moment: it would ask too late if we ended while it still loads.
-            preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - it takes no lock
-        )
+        """Start the process."""
+        self.process = self.make()
+        self.process.start()
         self.started_at = monotonic()
 
 
@@ -86,7 +106,7 @@ class Family:
             if now >= child.start_at:
                 child.start()
             return
-        code = child.process.poll()
+        code = child.process.exitcode
         if code is None:
             return
         is_steady = now - child.started_at >= STEADY_AFTER
@@ -97,19 +117,16 @@ class Family:
         child.pause = min(2 * child.pause, LONGEST_PAUSE)
 
     def _end(self) -> None:
-        for child in self.children:
-            if child.process is not None and child.process.poll() is None:
-                child.process.terminate()
+        living = [child.process for child in self.children if child.process is not None]
+        for process in living:
+            process.terminate()
         deadline = monotonic() + PATIENCE
-        for child in self.children:
-            if child.process is None:
-                continue
-            try:
-                child.process.wait(max(0.0, deadline - monotonic()))
-            except subprocess.TimeoutExpired:
-                self.say(f"{child.name} did not finish within {PATIENCE:g} s and was killed")
-                child.process.kill()
-                child.process.wait()
+        for process in living:
+            process.join(max(0.0, deadline - monotonic()))
+            if process.exitcode is None:
+                self.say(f"{process.name} did not finish within {PATIENCE:g} s and was killed")
+                process.kill()
+                process.join()
 
 
 def _status(code: int) -> str:

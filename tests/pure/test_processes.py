@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,25 @@ from daemons.management.processes import Child, Family
 
 PATIENCE = 20.0
 
-#: Writes its process id beside itself, and runs until it is told to end.
-STEADY = "import os, pathlib, signal, sys, time\npathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\n"
-UNTIL_TERM = STEADY + "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\ntime.sleep(60)\n"
-DEAF = STEADY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)\n"
+#: What is tested is the family; its children need not be copies of this process, which has threads.
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def steady(path):
+    """Write one's process id, and run until told to end."""
+    path.write_text(str(os.getpid()))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    time.sleep(60)
+
+
+def deaf(path):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    path.write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+def ill(path):
+    raise SystemExit(3)
 
 
 def until(condition, patience=PATIENCE):
@@ -34,8 +51,8 @@ def until(condition, patience=PATIENCE):
     pytest.fail("it never came about")
 
 
-def a_child(tmp_path, name, script=UNTIL_TERM):
-    return Child(name, [sys.executable, "-c", script, str(tmp_path / name)])
+def a_child(tmp_path, name, do=steady):
+    return Child(name, partial(SPAWN.Process, target=do, args=(tmp_path / name,), name=name))
 
 
 def pid_in(path):
@@ -90,7 +107,7 @@ def test_a_child_that_dies_is_started_again(tmp_path, monkeypatch):
 
 def test_a_child_that_keeps_dying_is_started_ever_more_rarely(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "LOOK_EVERY", 0.01)
-    child = a_child(tmp_path, "one", script="raise SystemExit(3)")
+    child = a_child(tmp_path, "one", do=ill)
     child.pause = 0.05
     with Running([child]) as running:
         until(lambda: len(running.said) == 3)
@@ -101,32 +118,75 @@ def test_a_child_that_keeps_dying_is_started_ever_more_rarely(tmp_path, monkeypa
 
 def test_a_child_that_does_not_end_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "PATIENCE", 0.2)
-    with Running([a_child(tmp_path, "deaf", script=DEAF)]) as running:
+    with Running([a_child(tmp_path, "deaf", do=deaf)]) as running:
         pid = until(lambda: pid_in(tmp_path / "deaf"))
     assert not is_alive(pid)
     assert running.said == ["deaf did not finish within 0.2 s and was killed"]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the Linux kernel")
-def test_a_child_ends_with_its_parent_even_if_that_is_killed(tmp_path):
-    script = (
-        "from daemons.management.processes import die_with_parent\ndie_with_parent()\n" + UNTIL_TERM
-    )
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            (
-                "import subprocess, sys, time\n"
-                "subprocess.Popen([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
-                "time.sleep(60)"
-            ),
-            script,
-            str(tmp_path / "orphan"),
-        ],
+#: A parent with one copy of itself, which says who it is; until it is killed, or told to stop.
+PARENT = """
+import os, signal, sys, time
+from pathlib import Path
+from daemons.loop import StopSign, stopping_on_signals
+from daemons.management.processes import Child, Family, copy_of_us
+
+def do():
+    path = Path(sys.argv[1])
+    comm = Path("/proc/self/comm").read_text().strip()
+    path.with_suffix(".new").write_text(f"{os.getpid()} {os.getsid(0)} {comm} {'json' in sys.modules}")
+    path.with_suffix(".new").rename(path)
+    time.sleep(60)
+
+import json
+stop = StopSign()
+with stopping_on_signals(stop, print):
+    Family([Child("a_daemon", lambda: copy_of_us("a_daemon", do))], print).run(stop)
+"""
+
+
+@pytest.fixture
+def parent(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "copy")],
         cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    pid = until(lambda: pid_in(tmp_path / "orphan"))
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def said_by_copy(tmp_path):
+    path = tmp_path / "copy"
+    pid, session, *words = until(lambda: path.exists() and path.read_text().split())
+    return int(pid), int(session), words
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the Linux kernel")
+def test_a_copy_has_what_is_loaded_a_name_and_a_session(tmp_path, parent):
+    pid, session, words = said_by_copy(tmp_path)
+    assert pid != parent.pid
+    assert session == pid, "a Ctrl-C in the parent's terminal does not reach it"
+    assert words == ["a_daemon", "True"]
+
+
+def test_a_copy_hears_signals_itself_and_not_by_its_parents_handlers(tmp_path, parent):
+    pid, _, _ = said_by_copy(tmp_path)
+    (tmp_path / "copy").unlink()
+    os.kill(pid, signal.SIGTERM)
+    again, _, _ = said_by_copy(tmp_path)
+    assert again != pid
+    parent.terminate()
+    said, _ = parent.communicate(timeout=PATIENCE)
+    assert "a_daemon ended with SIGTERM; it starts again in 1 s" in said
+    assert not is_alive(again)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the Linux kernel")
+def test_a_copy_ends_with_its_parent_even_if_that_is_killed(tmp_path, parent):
+    pid, _, _ = said_by_copy(tmp_path)
     parent.kill()
     parent.wait()
     until(lambda: not is_alive(pid))

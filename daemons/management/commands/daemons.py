@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from django.conf import settings
+from django.core.management import execute_from_command_line
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 
 from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
 from daemons.management.parsing import prepare
-from daemons.management.processes import Child, Family, die_with_parent
+from daemons.management.processes import Child, Family, copy_of_us, die_with_parent
 from daemons.registry import DAEMONS
 
 
@@ -57,9 +57,9 @@ class Command(BaseCommand):
         self._say("all daemons stopped")
 
     def _child(self, name: str, options: dict[str, Any]) -> Child:
-        manage = Path(settings.BASE_DIR) / "manage.py"
         pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
-        return Child(name, [sys.executable, str(manage), name, "--with-parent", *pause])
+        words = [sys.argv[0], name, "--with-parent", *pause]
+        return Child(name, partial(copy_of_us, name, partial(execute_from_command_line, words)))
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"daemons: {text}\n")
