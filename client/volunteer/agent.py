@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from volunteer.slot import Home
     from volunteer.wire.messages import HostFacts
 
-_PAUSE_BUSY, _PAUSE_IDLE = 0.05, 0.5
+_PAUSE_BUSY, _PAUSE_IDLE = 0.2, 0.5
 _MEASURE_SECONDS = 5.0
 _LAST_SECONDS = 3.0
 
@@ -61,7 +61,7 @@ class Agent:
         self.started_at = now()
         self.journal = Journal(tools.home.path)
         self.runner = Runner()
-        self.happened: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.happened: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._measure_at = 0.0
         self._wishes: list[Path] = []
         self._falsified = bool(state.falsified)
@@ -93,10 +93,11 @@ class Agent:
 
     def turn(self, pause: float) -> None:
         """Take what has happened, decide, save, act."""
+        happened = self._gather(pause)
         self._watch()
         commands: list[Command] = []
         before = _durable(self.state)
-        for event in self._gather(pause):
+        for event in [*happened, *self._gather(0.0)]:
             self.state, more = advance(self.state, event, self.rules)
             commands += more
         self.state, more = advance(self.state, events.Tick(self.now(), chance()), self.rules)
@@ -110,6 +111,10 @@ class Agent:
         for command in commands:
             self._carry_out(command)
         self.display.show(self.state, self.now())
+
+    def wake(self) -> None:
+        """Have the next turn begin at once; signal handlers may call it."""
+        self.happened.put(None)
 
     @property
     def pause(self) -> float:
@@ -131,13 +136,13 @@ class Agent:
         self.display.close()
 
     def _gather(self, pause: float) -> list[Event]:
-        found: list[Event] = []
+        found: list[Event | None] = []
         try:
             found.append(self.happened.get(timeout=pause) if pause else self.happened.get_nowait())
             while True:
                 found.append(self.happened.get_nowait())
         except queue.Empty:
-            return found
+            return [event for event in found if event is not None]
 
     def _watch(self) -> None:
         """Look at processes, slots and the volunteer's wishes."""

@@ -245,6 +245,8 @@ def work(options: argparse.Namespace, home: Home) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stopper(stopping))
         agent = Agent(_tools(home, rules_from(options, home.path)), state)
+        # The end of a program is seen at once, not when the next turn would have come.
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: agent.wake())
         ending = run(agent, mode, stopping)
     if ending.trouble is not None:
         print(f"volunteer: {ending.sentence}", file=sys.stderr, flush=True)

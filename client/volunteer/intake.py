@@ -16,7 +16,7 @@ from volunteer.records import (
     Project,
     State,
     Verdict,
-    version_key,
+    version_named,
 )
 from volunteer.signature import verifies_text
 from volunteer.verdicts import ABORTED_BY_PROJECT
@@ -253,7 +253,7 @@ def _take_results(project: Project, reply: Reply, now: float) -> tuple[Project, 
 def _resolve(project: Project, offer: Result) -> Result:
     """Choose the version of a result that names no platform: the newest without a plan class."""
     workunit = project.workunits.get(offer.wu_name)
-    if workunit is None or version_key(workunit, offer) in project.app_versions:
+    if workunit is None or version_named(workunit, offer) in project.app_versions:
         return offer
     fitting = [
         version
@@ -274,7 +274,7 @@ def _missing(project: Project, offer: Result) -> str:
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None:
         return f"the project sent no workunit {offer.wu_name}"
-    version = project.app_versions.get(version_key(workunit, offer))
+    version = project.app_versions.get(version_named(workunit, offer))
     if version is None:
         return (
             f"no app version {offer.version_num} of {workunit.app_name} for "

@@ -11,7 +11,8 @@ import typing
 from enum import StrEnum
 from typing import Any
 
-from volunteer.records import State
+from volunteer.records import HeldFile, HeldResult, State
+from volunteer.wire.messages import AppVersion, Workunit
 
 if typing.TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,8 @@ if typing.TYPE_CHECKING:
 T = typing.TypeVar("T")
 FORMAT = 1
 _TRANSIENT = frozenset({"busy", "contacted"})
+# Of these there are many, of which few are new when the state is saved.
+_MANY = (AppVersion, HeldFile, HeldResult, Workunit)
 
 
 class DamagedJournalError(Exception):
@@ -31,12 +34,13 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.current = folder / "state.json"
         self.previous = folder / "state.previous.json"
+        self._texts: dict[int, tuple[Any, str]] = {}
 
     def save(self, state: State) -> None:
         """Write the state durably. A kill at any moment leaves the old state or the new one."""
         written = self.current.with_suffix(".writing")
         with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump({"format": FORMAT, "state": to_plain(state)}, file)
+            file.write(f'{{"format": {FORMAT}, "state": {self._text(state)}}}')
             file.flush()
             os.fsync(file.fileno())
         if self.current.exists():
@@ -44,6 +48,30 @@ class Journal:
             os.link(self.current, self.previous)
         written.replace(self.current)
         _sync_folder(self.current.parent)
+
+    def _text(self, state: State) -> str:
+        """Write the state as JSON; of records that were there last time, the text is kept."""
+        former, self._texts = self._texts, {}
+
+        def write(value: Any) -> str:  # noqa: ANN401 - as `to_plain`
+            if dataclasses.is_dataclass(value):
+                value = _fields(value)
+            if not isinstance(value, dict):
+                return json.dumps(to_plain(value))
+            items = []
+            for key, item in value.items():
+                # They never change; and one that is held here keeps its id to itself.
+                kept = former.get(id(item))
+                if kept is None:
+                    is_one = isinstance(item, _MANY)
+                    text = json.dumps(to_plain(item)) if is_one else write(item)
+                    kept = item, f"{json.dumps(key)}: {text}"
+                if isinstance(item, _MANY):
+                    self._texts[id(item)] = kept
+                items.append(kept[1])
+            return f"{{{', '.join(items)}}}"
+
+        return write(state)
 
     def load(self) -> State | None:
         """Read the state, or its predecessor if it is damaged; None in a new folder."""
@@ -85,17 +113,20 @@ def _sync_folder(folder: Path) -> None:
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - it turns anything of the records into JSON
     """Turn records into what JSON can say; fields at their default are left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_plain(found)
-            for field in dataclasses.fields(value)
-            if field.name not in _TRANSIENT
-            and (found := getattr(value, field.name)) != field.default
-        }
+        return {name: to_plain(found) for name, found in _fields(value).items()}
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     return value
+
+
+def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+    return {
+        field.name: found
+        for field in dataclasses.fields(record)
+        if field.name not in _TRANSIENT and (found := getattr(record, field.name)) != field.default
+    }
 
 
 def from_plain(kind: type[T], value: Any) -> T:  # noqa: ANN401 - as above

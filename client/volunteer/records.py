@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from volunteer.wire.messages import Account, AppVersion, FileInfo, FileRef, Result, Workunit
+from volunteer.wire.messages import (
+    Account,
+    AppVersion,
+    FileInfo,
+    FileRef,
+    Result,
+    Workunit,
+    version_key,
+)
 
 
 class Phase(StrEnum):
@@ -133,7 +141,7 @@ class Project:
 
     def version_of(self, held: HeldResult) -> AppVersion:
         """Give the app version that computes a result."""
-        return self.app_versions[version_key(self.workunits[held.offer.wu_name], held.offer)]
+        return self.app_versions[version_named(self.workunits[held.offer.wu_name], held.offer)]
 
     def inputs_of(self, held: HeldResult) -> tuple[FileRef, ...]:
         """Give the files that must be here before a result can run."""
@@ -145,9 +153,9 @@ class Project:
         return sorted(found, key=lambda held: (held.offer.report_deadline, held.offer.name))
 
 
-def version_key(workunit: Workunit, offer: Result) -> str:
+def version_named(workunit: Workunit, offer: Result) -> str:
     """Name the app version that a result asks for."""
-    return AppVersion(workunit.app_name, offer.version_num, offer.platform, offer.plan_class).key
+    return version_key(workunit.app_name, offer.platform, offer.version_num, offer.plan_class)
 
 
 @dataclass(frozen=True, slots=True)

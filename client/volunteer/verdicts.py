@@ -72,7 +72,6 @@ def _judge_outputs(outputs: tuple[Output, ...], held: HeldResult, project: Proje
 
 def download_verdict(held: HeldResult, project: Project) -> Verdict | None:
     """Judge a result whose files cannot be had; None while they still can."""
-    version_names = {ref.file_name for ref in project.version_of(held).file_refs}
     failed = [
         file
         for ref in project.inputs_of(held)
@@ -80,6 +79,7 @@ def download_verdict(held: HeldResult, project: Project) -> Verdict | None:
     ]
     if not failed:
         return None
+    version_names = {ref.file_name for ref in project.version_of(held).file_refs}
     kind = "app_version" if failed[0].info.name in version_names else "WU"
     errors = "".join(
         file_error(file.info.name, file.error_code, file.error_message) for file in failed

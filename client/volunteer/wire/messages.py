@@ -56,7 +56,12 @@ class AppVersion:
     @property
     def key(self) -> str:
         """Give the identity as one text."""
-        return f"{self.app_name} {self.platform} {self.version_num} {self.plan_class}"
+        return version_key(self.app_name, self.platform, self.version_num, self.plan_class)
+
+
+def version_key(app_name: str, platform: str, version_num: int, plan_class: str) -> str:
+    """Give the identity of an app version as one text."""
+    return f"{app_name} {platform} {version_num} {plan_class}"
 
 
 @dataclass(frozen=True, slots=True)

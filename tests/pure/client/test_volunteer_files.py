@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -229,6 +230,23 @@ def test_the_journal_gives_back_what_it_was_given(tmp_path: Path) -> None:
     Journal(tmp_path).save(a_state().starting("ask http://h/"))
     assert load_state(tmp_path) == a_state()
     assert Journal(tmp_path).current.stat().st_mode & 0o077 == 0
+
+
+def test_the_journal_keeps_up_with_what_changes(tmp_path: Path) -> None:
+    journal, state = Journal(tmp_path), a_state()
+    project = state.projects["http://h/"]
+    names = [f"r{number}" for number in range(3)]
+    for name in names:
+        held = HeldResult(Result(name, "wu"))
+        journal.save(state := state.with_project(project := project.with_result(held)))
+        assert journal.load() == state
+    for name in names:
+        project = project.with_result(replace(project.results[name], phase=Phase.READY))
+        journal.save(state := state.with_project(project))
+        assert journal.load() == state
+    project = replace(project, results={}, files={})
+    journal.save(state := state.with_project(project))
+    assert journal.load() == state
 
 
 def test_a_torn_write_beside_the_journal_is_harmless(tmp_path: Path) -> None:
