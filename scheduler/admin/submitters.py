@@ -12,7 +12,7 @@ from django.utils import timezone
 from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin
 from scheduler.admin.site import staff
 from scheduler.models import ApiToken, IdempotencyKey, Submitter, SubmitterApp
-from scheduler.operations import api_tokens
+from scheduler.operations import api_tokens, submitters
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -28,7 +28,7 @@ class AppsOfSubmitter(InlineBase):
 
 @admin.register(Submitter, site=staff)
 class SubmitterAdmin(StaffAdmin):
-    """People who submit. `manage.py submitter forbid` takes all of it back at once."""
+    """People who submit, or did: the row of one who was forbidden keeps his share and clock."""
 
     list_display = (
         "account",
@@ -60,6 +60,13 @@ class SubmitterAdmin(StaffAdmin):
         "max_kept_bytes": "Of files and outputs, at once; empty: no limit.",
         "share": "His part of the computing, where shares are fair, beside the others' parts.",
     }
+    actions = ("forbid",)
+
+    @admin.action(description="Forbid the selected people to submit", permissions=["change"])
+    def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
+        """Take back all that they may; what they submitted goes on."""
+        count = sum(submitters.forbid(one.account) for one in queryset.select_related("account"))
+        self.message_user(request, f"{count} people may not submit any more.")
 
     def get_readonly_fields(
         self,

@@ -1,8 +1,10 @@
 """Who may submit what, and how much of it at once [operations].
 
 Theory of operation.  Staff may do everything.  Anybody else needs a row in ``submitter``, and for
-each app one in ``submitter_app`` unless it says `all_apps`.  A quota is looked at under the lock of
-the submitter's row, so that two submissions at once cannot both take the last of it.
+each app one in ``submitter_app`` unless it says `all_apps`.  A row that names no app allows
+nothing: it keeps the share and the clock of somebody who was forbidden, or is of the staff.  A
+quota is looked at under the lock of the submitter's row, so that two submissions at once cannot
+both take the last of it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.models import Account, App, Submitter, SubmitterApp
 
@@ -54,15 +57,22 @@ def allow(
 def forbid(account: Account) -> bool:
     """Take back all that an account may submit; tells whether there was something.
 
-    Work that it has submitted goes on: cancel it if it shall not.
+    His share and his clock stay: allowed again, he goes on where he stood among the others.  Work
+    that he has submitted goes on: cancel it if it shall not.
     """
-    deleted, _ = Submitter.objects.filter(account=account).delete()
-    return deleted > 0
+    with transaction.atomic():
+        submitter = Submitter.objects.select_for_update(no_key=True).filter(account=account).first()
+        if submitter is None:
+            return False
+        deleted, _ = SubmitterApp.objects.filter(submitter=submitter).delete()
+        Submitter.objects.filter(pk=submitter.pk).update(all_apps=False)
+    return submitter.all_apps or deleted > 0
 
 
 def require_submitter(account: Account) -> None:
     """Refuse (`NotAllowed`) an account that may submit nothing at all."""
-    if account.is_staff or Submitter.objects.filter(account=account).exists():
+    apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
+    if account.is_staff or _allowed(account, Exists(apps)).exists():
         return
     msg = (
         f"{account} may not submit work. "
@@ -73,22 +83,18 @@ def require_submitter(account: Account) -> None:
 
 def require_submit(account: Account, app: App) -> None:
     """Refuse (`NotAllowed`) an account that may not submit work for the app."""
-    if account.is_staff:
-        return
-    submitter = Submitter.objects.filter(account=account).first()
-    if submitter is None:
-        msg = (
-            f"{account} may not submit work. "
-            f"Hint: ask the project's staff for `manage.py submitter allow {account.email}`."
-        )
-        raise NotAllowed(msg)
-    if submitter.all_apps or SubmitterApp.objects.filter(submitter=submitter, app=app).exists():
+    apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"), app=app)
+    if account.is_staff or _allowed(account, Exists(apps)).exists():
         return
     msg = (
         f"{account} may not submit work for app {app}. Hint: ask the project's staff for "
         f"`manage.py submitter allow {account.email} --app {app}`."
     )
     raise NotAllowed(msg)
+
+
+def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
+    return Submitter.objects.filter(Q(all_apps=True) | for_app, account=account)
 
 
 def require_manage(account: Account, app: App | None) -> None:

@@ -777,3 +777,13 @@ def test_a_submitters_page_names_his_apps_and_limits(admin: Client, rows: Any) -
     page = admin.get(page_of(submitter)).content.decode()
     assert "primes" in page
     assert "no limit" in page
+
+
+def test_staff_forbids_submitters_whose_share_and_clock_stay(admin: Client, rows: Any) -> None:
+    submitter = models.Submitter.objects.get()
+    models.Submitter.objects.update(share=3, all_apps=True)
+    asked = {"action": "forbid", "_selected_action": [submitter.pk]}
+    said = messages_of(admin.post(list_of(models.Submitter), asked, follow=True))
+    assert said == ["1 people may not submit any more."]
+    submitter.refresh_from_db()
+    assert (submitter.share, submitter.all_apps, submitter.apps.count()) == (3, False, 0)

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from daemons import transitioner
 from scheduler.models import Batch, Result, Submitter
+from scheduler.operations import submitters
 from tests.scientists import Scientist
 from tests.scripted_client import a_client
 from tests.work import an_app
@@ -49,3 +50,35 @@ def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
     ids = [result.pk for result in sent]
     got = Result.objects.filter(pk__in=ids, workunit__batch=mine).count()
     assert got / CLAIMS == pytest.approx(part, rel=0.05)
+
+
+def test_who_is_forbidden_and_allowed_again_goes_on_where_his_share_stood(settings):
+    settings.PROJECT = replace(settings.PROJECT, fair_share=True)
+    app, ada, now = an_app(), Scientist(), timezone.now()
+    submitters.allow(ada.account, apps=None, now=now)
+    submitters.allow(ada.account, apps=[app], max_unfinished_workunits=100, now=now)
+    Submitter.objects.update(share=2)
+    work = {
+        "app": app.name,
+        "defaults": {"outputs": ["out"], "rsc_fpops_est": 1e13},
+        "workunits": [{}] * 9,
+    }
+    assert ada.post("workunits", work).status_code == 201
+    clock = Submitter.objects.get().logical_start_at
+    assert clock > now + timedelta(seconds=30)
+
+    assert submitters.forbid(ada.account)
+    assert not submitters.forbid(ada.account), "once"
+    answer = ada.post("workunits", work)
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+    assert "may not submit work" in answer.json()["detail"]
+    answer = ada.post("files/query", {"sha256": ["0" * 64]})
+    assert answer.status_code == 403
+    me = ada.get("me").json()
+    assert me["may_submit"] == {"all_apps": False, "apps": []}
+
+    submitters.allow(ada.account, apps=[app], now=timezone.now())
+    row = Submitter.objects.get()
+    assert (row.share, row.logical_start_at) == (2, clock)
+    assert ada.post("workunits", work).status_code == 201
+    assert Submitter.objects.get().logical_start_at > clock + (clock - now) / 2

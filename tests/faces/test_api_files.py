@@ -60,7 +60,7 @@ def ada():
 
 def a_submitter(name, **limits):
     account = an_account(name)
-    Submitter.objects.create(account=account, created_at=NOON, **limits)
+    Submitter.objects.create(account=account, all_apps=True, created_at=NOON, **limits)
     return account
 
 

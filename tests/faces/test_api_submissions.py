@@ -303,6 +303,7 @@ class TestRightsAndQuotas:
         post = poster(client, token_of(bob))
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 403
         submitter = Submitter.objects.create(account=bob, created_at=NOON)
+        SubmitterApp.objects.create(submitter=submitter, app=an_app("another"))
         answer = post({"app": "sieve", "workunits": [OUT]})
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
         assert "submitter allow bob@example.org --app sieve" in answer.json()["hint"]

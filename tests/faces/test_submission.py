@@ -24,6 +24,7 @@ from scheduler.models import (
     FileHold,
     Result,
     Submitter,
+    SubmitterApp,
     Workunit,
     WorkunitFile,
 )
@@ -361,6 +362,7 @@ def test_whoever_may_not_submit_is_told_whom_to_ask(world: World) -> None:
 
 def test_rights_are_for_an_app(world: World) -> None:
     Submitter.objects.filter(account=world.ada).update(all_apps=False)
+    SubmitterApp.objects.create(submitter_id=world.ada.pk, app=an_app("another"))
     reply = post(asked("create_batch", "<app_name>remote_test</app_name>"))
     assert "no submit access: ada may not submit work for app remote_test." in reply
     assert "app not found: no_such" in post(asked("create_batch", "<app_name>no_such</app_name>"))
