@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
@@ -29,6 +29,13 @@ COMFORTABLE_RUN_TIMES = 3
 
 #: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
 TYPICAL_FPOPS = 1e9
+
+#: What Python reads and can add to: a moment beyond, or a sum that is infinite, would stop the
+#: transactions of everybody whose work is read with it.
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+_LONGEST_DELAY = timedelta(days=36_525)
+_MOST_RESOURCES = 1e100
 
 #: Widths of PostgreSQL's integer and smallint columns.
 _MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
@@ -141,6 +148,8 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
     if batch.expire_at is not None:
         if batch.expire_at.utcoffset() is None:
             yield Fault("expire_at has no time zone.", "give an aware datetime, in UTC.")
+        elif _is_unreadable(batch.expire_at):
+            yield _unreadable("expire_at")
         elif batch.expire_at <= now:
             yield Fault(
                 f"expire_at ({batch.expire_at:%Y-%m-%d %H:%M:%S}) is past.", "give a later time."
@@ -263,9 +272,9 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         ("rsc_memory_bound", workunit.rsc_memory_bound, True),
         ("rsc_bandwidth_bound", workunit.rsc_bandwidth_bound, True),
     ):
-        if not (0 <= value < float("inf")) or (value == 0 and not may_be_zero):
+        if not (0 <= value <= _MOST_RESOURCES) or (value == 0 and not may_be_zero):
             kind = "zero or more" if may_be_zero else "more than zero"
-            yield Fault(f"{name} is {value:g}.", f"give a finite number, {kind}.")
+            yield Fault(f"{name} is {value:g}.", f"give a number, {kind}, up to 1e100.")
     if workunit.rsc_fpops_bound < workunit.rsc_fpops_est:
         yield Fault(
             f"rsc_fpops_bound ({workunit.rsc_fpops_bound:g}) is less than "
@@ -296,6 +305,11 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
             f"delay_bound is {workunit.delay_bound.total_seconds():g} seconds.",
             "give the time a host has to report, more than zero.",
         )
+    if workunit.delay_bound > _LONGEST_DELAY:
+        yield Fault(
+            f"delay_bound is {workunit.delay_bound.total_seconds():g} seconds.",
+            "give the time a host has to report, a hundred years at most.",
+        )
     bounds: dict[str, datetime] = {
         name: value
         for name in ("start_after", "start_before", "end_before")
@@ -304,7 +318,10 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
     naive = [name for name, value in bounds.items() if value.utcoffset() is None]
     for name in naive:
         yield Fault(f"{name} has no time zone.", "give an aware datetime, in UTC for instance.")
-    if naive:
+    unreadable = [] if naive else [name for name in bounds if _is_unreadable(bounds[name])]
+    for name in unreadable:
+        yield _unreadable(name)
+    if naive or unreadable:
         return
     for name in ("start_before", "end_before"):
         if name in bounds and bounds[name] <= now:
@@ -315,6 +332,14 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
     ):
         if earlier in bounds and later in bounds and bounds[later] <= bounds[earlier]:
             yield Fault(f"{later} is not later than {earlier}.", f"move {later} behind {earlier}.")
+
+
+def _is_unreadable(moment: datetime) -> bool:
+    return not _EARLIEST <= moment <= _LATEST
+
+
+def _unreadable(name: str) -> Fault:
+    return Fault(f"{name} is not in the years 1970 to 9999 (UTC).", "give a moment that is.")
 
 
 def _release(workunit: NewWorkunit) -> Iterator[Fault]:

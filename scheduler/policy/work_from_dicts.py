@@ -33,9 +33,10 @@ _ALSO: dict[type, tuple[str, ...]] = {
     NewOutput: (),
     NewBatch: ("expires_in_seconds",),
 }
-#: What may not be said from outside: paths are of the server's own disk.
+#: What may not be said from outside: paths are of the server's own disk, and what a workunit waits
+#: for is counted down by the server's own programs.
 _INSIDE: dict[type, frozenset[str]] = {
-    NewWorkunit: frozenset(),
+    NewWorkunit: frozenset({"pending_dependency_count"}),
     NewFile: frozenset({"path"}),
     NewOutput: frozenset(),
     NewBatch: frozenset({"keep_outputs"}),
@@ -65,7 +66,7 @@ def new_workunit(given: object, *, from_outside: bool = False) -> NewWorkunit:
     `delay_bound_seconds`; moments are datetimes or ISO text (UTC if they name no zone);
     `input_files` are dicts of `NewFile`, whose `content` may be text, or `content_base64`;
     `outputs` dicts of `NewOutput` or names.  `from_outside` refuses what may only be said by the
-    server's own programs: paths.
+    server's own programs: paths, and how many dependencies are pending.
     """
     said = dict(_checked(NewWorkunit, given, from_outside=from_outside))
     if "input_files" in said:

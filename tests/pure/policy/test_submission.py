@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.policy import submission
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
 GUESS = submission.Speed(1e9, hosts=0)
+#: A moment of the year 10000 in UTC.
+LATER_THAN_ALL = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))
 
 
 def said(workunit: NewWorkunit) -> list[str]:
@@ -56,6 +58,11 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ({"rsc_disk_bound": float("nan")}, "rsc_disk_bound is nan."),
         ({"rsc_fpops_bound": 1.0}, "rsc_fpops_bound (1) is less than"),
         ({"delay_bound": timedelta(0)}, "delay_bound is 0 seconds."),
+        ({"delay_bound": timedelta(days=36_526)}, "a hundred years at most"),
+        ({"rsc_fpops_bound": 1e101}, "up to 1e100"),
+        ({"start_after": LATER_THAN_ALL}, "start_after is not in the years 1970 to 9999"),
+        ({"end_before": LATER_THAN_ALL}, "end_before is not in the years 1970 to 9999"),
+        ({"start_after": datetime(1969, 12, 31, tzinfo=UTC)}, "not in the years 1970 to 9999"),
         ({"end_before": NOON}, "end_before (2026-06-01 12:00:00) is past."),
         ({"start_after": datetime(2026, 1, 1)}, "start_after has no time zone."),  # noqa: DTZ001 - on purpose
         (
@@ -78,6 +85,15 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
 def test_what_is_impossible_is_said(change: dict[str, object], words: str) -> None:
     found = said(replace(GOOD, **change))  # type: ignore[arg-type]
     assert [words in fault for fault in found] == [True], found
+
+
+@pytest.mark.parametrize(
+    ("expire_at", "words"),
+    [(NOON, "is past"), (LATER_THAN_ALL, "not in the years 1970 to 9999")],
+)
+def test_when_a_batch_cannot_expire_is_said(expire_at: datetime, words: str) -> None:
+    [fault] = submission.batch_faults(NewBatch(name="b", expire_at=expire_at), now=NOON)
+    assert words in fault.sentence
 
 
 def test_all_faults_of_all_workunits_are_found_at_once() -> None:
