@@ -182,7 +182,7 @@ class OneBatch(Endpoint):
         """Its name, its meta, when it expires, whether it is hurried on."""
         batch = find(request, batch_id)
         try:
-            batches.change(batch.pk, self.body(), now=self.now)
+            batches.change(batch.pk, self.body(), by=self.account, now=self.now)
         except BatchNotReady as refusal:
             raise Problem(409, "batch_not_ready", str(refusal)) from refusal
         except BadChange as refusal:

@@ -17,8 +17,9 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from scheduler import wakeups
-from scheduler.models import Batch, Workunit
+from scheduler.models import Account, Batch, Workunit
 from scheduler.operations import cancel
+from scheduler.operations.submission_checks import may_wish
 from scheduler.sql import execute, fetch
 
 #: How much higher the priority of an accelerated batch is; with fair shares, seconds: 11 days.
@@ -68,12 +69,19 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
     return Accelerated(len(ids), len(results))
 
 
-def change(batch_id: int, changes: Mapping[str, Any], *, now: datetime) -> None:
+def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datetime) -> None:
     """Change `expire_at`, `meta`, `name`, `accelerate` or `accelerate_tail` of a batch.
 
     Raises `BatchNotReady` for one that is over, where only `name` and `meta` may change;
-    `BadChange` for a moment that is past, or a name that another batch has.
+    `BadChange` for a moment that is past, a name that another batch has, or a wish to be sent
+    before all others where the project shares fairly.
     """
+    if changes.get("accelerate") and not may_wish(by):
+        msg = (
+            "The project shares fairly: who goes before all others is staff's to say. "
+            "Hint: leave accelerate out; accelerate_tail is for everybody."
+        )
+        raise BadChange(msg)
     columns = {name: value for name, value in changes.items() if name != "accelerate"}
     with transaction.atomic():
         batch = _lock(batch_id)

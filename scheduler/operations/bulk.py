@@ -215,7 +215,7 @@ class _PassOne:
         now: datetime,
     ) -> None:
         self.target, self.head, self.submitter, self._now = target, head, submitter, now
-        self.judge = Judge(target, submitter, now=now)
+        self.judge = Judge(target, submitter, batch=head.batch, now=now)
         self.holds = file_holds.Holds(submitter, now=now)
         self.spool = spool
         #: Whose quotas count, and what gathers ids and names.

@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from scheduler.facts.new_work import NewBatch
 from scheduler.models import Account, App, Batch
 from scheduler.operations.births import Home
-from scheduler.operations.submission_checks import SubmissionRefused
+from scheduler.operations.submission_checks import SubmissionRefused, may_wish
 from scheduler.policy import submission
 from scheduler.sql import fetch_one
 
@@ -84,7 +84,7 @@ def open_batch(
         Home(
             app_id=app_id,
             batch_id=row["id"],
-            priority=row["priority"],
+            priority=row["priority"] if may_wish(submitter) else None,
             waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
             outputs_kept=row["keep_outputs"],
         ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from scheduler.facts.new_work import Addressees, AppRules, NewWorkunit
+from scheduler.facts.new_work import Addressees, AppRules, NewBatch, NewWorkunit
 from scheduler.models import Account, App
 from scheduler.policy import aiming, submission
 from scheduler.sql import fetch, fetch_one
@@ -81,12 +81,19 @@ def _no_such_app(name: str) -> str:
 class Judge:
     """Judges the workunits of one submission in chunks; keeps nothing of them but counts."""
 
-    def __init__(self, target: Target, submitter: Account | None, *, now: datetime) -> None:
-        """Judge for an app, and for whoever submits, at this moment."""
+    def __init__(
+        self,
+        target: Target,
+        submitter: Account | None,
+        *,
+        batch: NewBatch | int | str | None = None,
+        now: datetime,
+    ) -> None:
+        """Judge for an app and whoever submits, into this batch, at this moment."""
         self._target, self._submitter, self._now = target, submitter, now
         self._survey = submission.Survey(target.speed)
         self._aimed: dict[str, None] = {}
-        self._wishes = False
+        self._wishes = isinstance(batch, NewBatch) and batch.priority is not None
 
     def faults(self, workunits: Sequence[NewWorkunit]) -> Faults:
         """Everything that is wrong with a chunk, by index; no statement if it is for everybody."""

@@ -123,7 +123,7 @@ def submit(
     the transaction: if one raises, nothing is submitted.
     """
     target = find_target(app)
-    judge = Judge(target, submitter, now=now)
+    judge = Judge(target, submitter, batch=batch, now=now)
     if faults := judge.faults(workunits):
         raise BadWorkunits(faults, len(workunits))
     if repeated := submission.duplicates(workunits):

@@ -172,15 +172,20 @@ def test_the_housekeeper_goes_on_where_a_crash_cut_an_end_short(state, monkeypat
 def test_a_batch_is_changed_but_not_into_nonsense():
     batch = a_batch()
     a_batch("taken", batch.submitter)
-    batches.change(batch.pk, {"expire_at": LATER, "meta": {"a": 1}, "name": "new"}, now=NOON)
+    batches.change(
+        batch.pk,
+        {"expire_at": LATER, "meta": {"a": 1}, "name": "new"},
+        by=batch.submitter,
+        now=NOON,
+    )
     assert (reread(batch).expire_at, batch.meta, batch.name) == (LATER, {"a": 1}, "new")
     with pytest.raises(BadChange, match=r"is past.*Hint: abort it"):
-        batches.change(batch.pk, {"expire_at": NOON}, now=NOON)
+        batches.change(batch.pk, {"expire_at": NOON}, by=batch.submitter, now=NOON)
     with pytest.raises(BadChange, match="There is a batch 'taken' already"):
-        batches.change(batch.pk, {"name": "taken"}, now=NOON)
+        batches.change(batch.pk, {"name": "taken"}, by=batch.submitter, now=NOON)
     update(batch, state=State.RETIRED)
     with pytest.raises(BatchNotReady, match="change its name or meta alone"):
-        batches.change(batch.pk, {"accelerate": True}, now=NOON)
+        batches.change(batch.pk, {"accelerate": True}, by=batch.submitter, now=NOON)
 
 
 def test_a_batch_that_others_follow_is_not_deleted():

@@ -10,8 +10,9 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.models import Account, App, Submitter, Workunit
-from scheduler.operations.submit import DuplicateNames, NewOutput, NewWorkunit, submit
+from scheduler.models import Account, App, Batch, Submitter, Workunit
+from scheduler.operations import batches
+from scheduler.operations.submit import DuplicateNames, NewBatch, NewOutput, NewWorkunit, submit
 from scheduler.policy import shares
 from tests.conftest import NOON
 from tests.rows import an_account, an_app
@@ -90,6 +91,28 @@ class TestWithFairShare:
         (warning,) = (w for w in give(an_account(), 1, priority=9).warnings if "shares fairly" in w)
         assert "not his wish" in warning
         assert Workunit.objects.get().priority == shares.priority_at(NOON)
+
+    @pytest.mark.parametrize("is_staff", [False, True])
+    def test_the_wish_of_a_batch_is_its_submitters(self, is_staff):
+        ada = an_account(is_staff=is_staff)
+        wish = NewBatch(name="sweep", priority=9)
+        done = submit(app="sieve", workunits=[WORK], batch=wish, submitter=ada, now=NOON)
+        more = submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
+        followed = [one == 9 for one in Workunit.objects.values_list("priority", flat=True)]
+        assert followed == [is_staff] * 2
+        assert any("shares fairly" in warning for warning in done.warnings) is not is_staff
+        assert not any("shares fairly" in warning for warning in more.warnings)
+
+    def test_a_submitter_hurries_on_no_batch_of_his_before_those_of_others(self):
+        ada, staff = an_account(), an_account(is_staff=True)
+        wish = {"accelerate": True}
+        submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
+        batch = Batch.objects.get()
+        with pytest.raises(batches.BadChange, match=r"shares fairly.*Hint: leave accelerate out"):
+            batches.change(batch.pk, wish, by=ada, now=NOON)
+        batches.change(batch.pk, {"accelerate_tail": True, "accelerate": False}, by=ada, now=NOON)
+        batches.change(batch.pk, wish, by=staff, now=NOON)
+        assert Batch.objects.get().accelerate
 
     def test_staff_may_put_work_ahead_of_all_shares(self):
         done = give(an_account(is_staff=True), 1, priority=9)
