@@ -24,12 +24,13 @@ class Seconds(serializers.FloatField):
         super().__init__(**{**bounds, **kwargs}, source=column)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Make a duration of seconds."""
-        return timedelta(seconds=super().to_internal_value(data))
+        """Make a duration of seconds, once they are held to their bounds: it takes fewer."""
+        seconds = super().to_internal_value(data)
+        super().run_validators(seconds)
+        return timedelta(seconds=seconds)
 
     def run_validators(self, value: Any) -> None:
-        """Hold the seconds to their bounds."""
-        super().run_validators(value.total_seconds() if isinstance(value, timedelta) else value)
+        """Have nothing left to do."""
 
     def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
         """Make seconds of a duration."""

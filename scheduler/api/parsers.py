@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import IO, Any, NoReturn
 
@@ -38,7 +39,7 @@ def parse(body: bytes) -> Any:
     """Read JSON; raises `ParseError` with a sentence."""
     try:
         text = body.decode("utf-8")
-        found = json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except UnicodeDecodeError as error:
         msg = f"The body is not UTF-8, at byte {error.start}. Hint: send UTF-8."
         raise ParseError(msg) from error
@@ -60,6 +61,14 @@ def parse(body: bytes) -> Any:
 def _refuse_constant(name: str) -> NoReturn:
     msg = f"{name} is no number"
     raise ValueError(msg)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        msg = f"{text[:20]} is more than a number can be"
+        raise ValueError(msg)
+    return number
 
 
 def _can_be_kept(value: object) -> bool:

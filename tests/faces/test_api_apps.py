@@ -114,6 +114,7 @@ def test_what_daemons_would_find_out_at_night_is_refused_now(staff, wish, pointe
     [
         {"grace_seconds": -1},
         {"grace_seconds": 1e12},
+        {"grace_seconds": 1e300},
         {"grace_seconds": "90"},
         {"target_nresults": 0},
         {"name": "other"},

@@ -201,6 +201,7 @@ def test_an_unknown_parameter_names_the_near_miss(ada):
         (b'{"name": "\\u0000"}', "NUL"),
         (b'{"name": "\\ud800"}', "NUL character or half"),
         (b'{"name": NaN}', "NaN"),
+        (b'{"name": 1e400}', "1e400 is more than a number can be"),
         (b"[" * 100_000, "nested too deeply"),
         (b"9" * 10_000, "no JSON"),
     ],
