@@ -2,7 +2,8 @@
 
 Theory of operation.  A name is looked up once and every address that it stands for is judged; the
 connection goes to one of these, whatever the name means a moment later.  Each redirect is an
-address like the first.  What comes is written to a file, up to a size and a time.
+address like the first.  What comes is written to a file, up to a size and a time; the time is for
+all of it: a server that drips its headers, or its handshake, is cut off like any other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,8 @@ from scheduler.policy.sources import BadSource, Place
 _CHUNK: Final = 1 << 18
 #: So long a server may be silent; seconds.
 _SILENCE: Final = 30.0
+#: What a connection is given where no time is left; 0 would mean something else; seconds.
+_NO_TIME: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
 #: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
@@ -59,10 +62,15 @@ def fetch(url: str, folder: Path, rules: Rules) -> Path:
     """
     place = sources.read(url)
     with _one_at_a_time():
-        ends_at = time.monotonic() + rules.seconds
         if place.scheme == "rsync":
             return _by_rsync(place, folder, rules)
-        return _by_http(url, folder, rules, ends_at)
+        limit = _Limit(rules.seconds)
+        try:
+            return _by_http(url, folder, rules, limit)
+        except SourceFailed as error:
+            if limit.is_over:
+                raise _too_slow(url, rules) from error
+            raise
 
 
 @contextmanager
@@ -76,10 +84,46 @@ def _one_at_a_time() -> Iterator[None]:
         _turn.release()
 
 
-def _by_http(url: str, folder: Path, rules: Rules, ends_at: float) -> Path:
+class _Limit:
+    """How long fetching may take, in all; connections are broken off when it is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds; none are left when it is over."""
+        return max(0.0, self._ends_at - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what failed, or came to an end, may only have been broken off."""
+        return not self.left
+
+    @contextmanager
+    def on(self, connected: socket.socket) -> Iterator[None]:
+        """Break a connection off if it lasts beyond the limit: each read alone has a time-out."""
+        watch = threading.Timer(self.left, self._break_off, (connected,))
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    def _break_off(self, connected: socket.socket) -> None:
+        while not self.is_over:  # a timer may be a moment early
+            time.sleep(self.left)
+        with suppress(OSError):
+            # Not the way of a TLS socket, which takes away what another thread reads by.
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
+def _by_http(url: str, folder: Path, rules: Rules, limit: _Limit) -> Path:
     for _ in range(sources.MAX_REDIRECTS + 1):
         place = sources.read(url)
-        with closing(_connect(place, _addresses(place, rules))) as connection:
+        connection = _connect(place, _addresses(place, rules), limit)
+        with closing(connection), limit.on(connection.connected):
             answer = _ask(connection, place, url)
             if answer.status in _REDIRECTS and (location := answer.getheader("Location")):
                 url = sources.redirected(url, location)
@@ -87,7 +131,7 @@ def _by_http(url: str, folder: Path, rules: Rules, ends_at: float) -> Path:
             if answer.status != _OK:
                 msg = f"{url} answers {answer.status} {answer.reason}. Hint: check the address."
                 raise SourceFailed(msg)
-            return _keep(answer, folder / place.name, url, rules, ends_at)
+            return _keep(answer, folder / place.name, url, rules, limit)
     msg = f"It sends on more than {sources.MAX_REDIRECTS} times. Hint: give the file's own address."
     raise BadSource(msg)
 
@@ -113,30 +157,39 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, place: Place, connected: socket.socket) -> None:
         super().__init__(place.host, place.port)
-        self.sock = connected
+        self.sock = self.connected = connected
 
     def connect(self) -> None:
         """It is there already; nobody opens another one."""
 
 
-def _connect(place: Place, addresses: list[str]) -> _Connection:
+def _connect(place: Place, addresses: list[str], limit: _Limit) -> _Connection:
     error: Exception | None = None
     for address in addresses:
         try:
-            plain = socket.create_connection((address, place.port), timeout=_SILENCE)
-        except OSError as failed:
-            error = failed
-            continue
-        if place.scheme == "http":
-            return _Connection(place, plain)
-        try:
-            context = ssl.create_default_context()
-            return _Connection(place, context.wrap_socket(plain, server_hostname=place.host))
-        except (OSError, ssl.SSLError) as failed:
-            plain.close()
+            wait = min(_SILENCE, limit.left) or _NO_TIME
+            plain = socket.create_connection((address, place.port), timeout=wait)
+            plain.settimeout(_SILENCE)
+            return _Connection(
+                place, plain if place.scheme == "http" else _tls(plain, place, limit)
+            )
+        except OSError as failed:  # TLS's errors are some
             error = failed
     msg = f"{place.authority} cannot be reached: {error}. Hint: check the address, or try later."
     raise SourceFailed(msg)
+
+
+def _tls(plain: socket.socket, place: Place, limit: _Limit) -> ssl.SSLSocket:
+    wrapped = ssl.create_default_context().wrap_socket(
+        plain, server_hostname=place.host, do_handshake_on_connect=False
+    )
+    try:
+        with limit.on(wrapped):
+            wrapped.do_handshake()
+    except BaseException:
+        wrapped.close()
+        raise
+    return wrapped
 
 
 def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPResponse:
@@ -156,7 +209,7 @@ def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPRes
 
 
 def _keep(
-    answer: http.client.HTTPResponse, path: Path, url: str, rules: Rules, ends_at: float
+    answer: http.client.HTTPResponse, path: Path, url: str, rules: Rules, limit: _Limit
 ) -> Path:
     said = answer.getheader("Content-Length") or ""
     total = 0
@@ -164,7 +217,6 @@ def _keep(
         _check_size(int(said) if said.isdecimal() else 0, url, rules)
         while True:
             try:
-                # read1: what is there, so that a server that drips is noticed.
                 chunk = answer.read1(_CHUNK)
             except (OSError, http.client.HTTPException) as error:
                 msg = f"{url} broke off after {total} bytes: {error}. Hint: try again."
@@ -173,9 +225,9 @@ def _keep(
                 break
             total += len(chunk)
             _check_size(total, url, rules)
-            if time.monotonic() > ends_at:
-                raise _too_slow(url, rules)
             file.write(chunk)
+    if limit.is_over:  # and its end is perhaps none
+        raise _too_slow(url, rules)
     if said.isdecimal() and total != int(said):
         msg = f"{url} broke off after {total} of {said} bytes. Hint: try again."
         raise SourceFailed(msg)

@@ -78,10 +78,9 @@ class Site:
         self.pages[path] = lambda request: request.send_error(status)
         return self.url + path
 
-    def drip(self, path: str) -> str:
+    def drip(self, path: str, *, headers: bool = False) -> str:
         def page(request: BaseHTTPRequestHandler) -> None:
-            request.send_response(200)
-            request.end_headers()
+            request.wfile.write(b"HTTP/1.0 200 OK\r\n" + (b"X: " if headers else b"\r\n"))
             for _ in range(200):
                 request.wfile.write(b"x")
                 time.sleep(0.02)
@@ -136,7 +135,28 @@ def test_redirects_are_followed_as_far_as_makes_sense(staff, site, monkeypatch) 
         assert "is not followed" in answer.json()["detail"]
 
 
-def test_what_cannot_be_fetched_is_said(staff, site, monkeypatch) -> None:
+@pytest.fixture
+def slow_to_greet() -> Iterator[int]:
+    """The port of somebody whose TLS handshake comes byte by byte."""
+
+    def greet(listener: socket.socket) -> None:
+        with suppress(OSError):
+            connected, _ = listener.accept()
+            with connected:
+                # A record of a handshake, 16 kB long, of which some bytes come.
+                for byte in b"\x16\x03\x03\x40\x00\x02" + bytes(200):
+                    connected.sendall(bytes([byte]))
+                    time.sleep(0.02)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        greeting = threading.Thread(target=greet, args=(listener,))
+        greeting.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        greeting.join()
+
+
+def test_what_cannot_be_fetched_is_said(staff, site, slow_to_greet, monkeypatch) -> None:
     allow(monkeypatch, import_limit=timedelta(seconds=0.2))
     monkeypatch.setattr("scheduler.storage.MAX_PACKAGE_BYTES", 1000)
     an_app()
@@ -145,6 +165,8 @@ def test_what_cannot_be_fetched_is_said(staff, site, monkeypatch) -> None:
         (site.refuse("/none", 404), "answers 404"),
         (site.put("/long", b"x" * 1001), "more than 1000 bytes"),
         (site.drip("/slow"), "takes longer than 0.2 seconds"),
+        (site.drip("/slower", headers=True), "takes longer than 0.2 seconds"),
+        (f"https://127.0.0.1:{slow_to_greet}/x", "takes longer than 0.2 seconds"),
         (shorter, "broke off after"),
         (site.put("/page", b"<html>"), "neither a script nor an archive"),
         (f"http://127.0.0.1:{free_port()}/x", "cannot be reached"),
