@@ -24,6 +24,8 @@ or removed only by the one who holds its lock.
 from __future__ import annotations
 
 from scheduler.storage.archive import append_archive, archive_days, archive_sizes, read_archive
+from scheduler.storage.archives import MAX_BYTES as MAX_PACKAGE_BYTES
+from scheduler.storage.archives import UnreadablePackage
 from scheduler.storage.bundles import KINDS as BUNDLES
 from scheduler.storage.bundles import Bundle, Shortened, gathered, member_name, spooled
 from scheduler.storage.digests import DIGEST_ATTRIBUTE, Digest
@@ -52,10 +54,8 @@ from scheduler.storage.names import (
     upload_path,
 )
 from scheduler.storage.notices import notice, put_notice, signs_of_life
-from scheduler.storage.packages import MAX_BYTES as MAX_PACKAGE_BYTES
 from scheduler.storage.packages import (
     Source,
-    UnreadablePackage,
     begins_with,
     first_line_ends_with,
     open_package,

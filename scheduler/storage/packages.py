@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import gzip
-import io
-import lzma
-import posixpath
 import shutil
 import stat
 import tarfile
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final
 
 from django.conf import settings
 
+from scheduler.storage import archives
+from scheduler.storage.archives import UnreadablePackage, check_size, is_link
 from scheduler.storage.downloads import Staged, stage_file
 from scheduler.storage.names import download_path
 from scheduler.storage.remote import store
 
-#: More than this in a package is taken for a mistake, or for an archive made to burst.
-MAX_BYTES = 2 * 1024**3
-MAX_MEMBERS = 100_000
 _CHUNK: Final = 1 << 20
 #: So long is a description or a signature at most.
 _MAX_TEXT: Final = 1 << 20
@@ -34,20 +28,6 @@ _MAX_TEXT: Final = 1 << 20
 _OLD: Final = 86_400
 #: What begins like this is meant to be started; archives made on Windows cannot say so.
 _PROGRAMS: Final = (b"#!", b"\x7fELF")
-_DAMAGED: Final = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-)
-
-
-class UnreadablePackage(ValueError):
-    """The source cannot be read as a package. Hint: the message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +38,6 @@ class Source:
     executables: frozenset[str]
     #: It was an archive or a folder, not one file.
     several: bool = True
-
-
-class _Member(NamedTuple):
-    """A member of an archive: an open file, or the name of another one (`link`)."""
-
-    name: str
-    content: BinaryIO | None
-    executable: bool
-    link: str = ""
 
 
 @contextmanager
@@ -107,8 +78,8 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
     """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (called `name`).
 
     Raises `UnreadablePackage` for what does not exist, for links that lead out and devices, for
-    names twice, for what is damaged and for more than `MAX_BYTES`.  Links to another member are
-    copies of it.  Names are judged by `policy.packaging`.
+    names twice, for what is damaged and for more than `archives.MAX_BYTES`.  Links to another
+    member are copies of it.  Names are judged by `policy.packaging`.
     """
     path = Path(path)
     name = name or path.name
@@ -118,20 +89,12 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
         elif not path.is_file():
             msg = f"There is no file or folder {path}. Hint: check the path."
             raise UnreadablePackage(msg)
-        elif zipfile.is_zipfile(path) or _is_tar(path):
-            try:
+        elif archives.is_archive(path):
+            with archives.reading(name):
                 found = _unpack(path, name, folder)
-            except _DAMAGED as error:
-                msg = f"{name} is damaged: {error}. Hint: make the archive anew."
-                raise UnreadablePackage(msg) from error
-            except OSError as error:
-                if error.errno is not None:
-                    raise
-                msg = f"{name} is damaged: {error}. Hint: make the archive anew."
-                raise UnreadablePackage(msg) from error
             yield found
         else:
-            _check_size(path.stat().st_size, name)
+            check_size(path.stat().st_size, name)
             executable = {name} if path.stat().st_mode & stat.S_IXUSR else set()
             yield Source({name: str(path)}, frozenset(executable), several=False)
 
@@ -154,7 +117,7 @@ def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
             with path.open("xb") as file:
                 for chunk in chunks:
                     total += len(chunk)
-                    _check_size(total, name)
+                    check_size(total, name)
                     file.write(chunk)
             source.files[name] = str(path)
             if any(begins_with(str(path), start) for start in _PROGRAMS):
@@ -188,14 +151,6 @@ def stage_program(source: Source) -> Staged:
         return stage_file(packed)
 
 
-def _is_tar(path: Path) -> bool:
-    try:
-        return tarfile.is_tarfile(path)
-    except (EOFError, zlib.error, lzma.LZMAError):
-        # What begins as a compressed file and ends too soon.
-        return True
-
-
 def _folder(path: Path) -> Source:
     files: dict[str, str] = {}
     executables = set()
@@ -206,9 +161,9 @@ def _folder(path: Path) -> Source:
         if stat.S_ISDIR(status.st_mode):
             continue
         if not stat.S_ISREG(status.st_mode):
-            raise _link(str(path), name)
+            raise is_link(str(path), name)
         total += status.st_size
-        _check_size(total, str(path))
+        check_size(total, str(path))
         files[name] = str(member)
         if status.st_mode & stat.S_IXUSR:
             executables.add(name)
@@ -220,13 +175,10 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
     executables = set()
     links: dict[str, str] = {}
     total = 0
-    members = _zip(path, archive) if zipfile.is_zipfile(path) else _tar(path, archive)
+    members = archives.members(path, archive)
     for number, (name, content, executable, link) in enumerate(members):
         if name in files or name in links:
             msg = f"{archive} has {name} twice. Hint: make the archive anew."
-            raise UnreadablePackage(msg)
-        if number >= MAX_MEMBERS:
-            msg = f"{archive} has more than {MAX_MEMBERS} files. Hint: put them into fewer."
             raise UnreadablePackage(msg)
         if content is None:
             links[name] = link
@@ -237,7 +189,7 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
             while chunk := content.read(_CHUNK):
                 start = start or chunk[:4]
                 total += len(chunk)
-                _check_size(total, archive)
+                check_size(total, archive)
                 file.write(chunk)
         files[name] = str(target)
         if executable or start.startswith(_PROGRAMS):
@@ -245,9 +197,9 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
     for name in links:
         end = _followed(name, links)
         if end not in files:
-            raise _link(archive, name)
+            raise is_link(archive, name)
         total += Path(files[end]).stat().st_size
-        _check_size(total, archive)
+        check_size(total, archive)
         files[name] = files[end]
         if end in executables:
             executables.add(name)
@@ -261,64 +213,6 @@ def _followed(name: str, links: dict[str, str]) -> str:
         name = links[name]
         seen.add(name)
     return name
-
-
-def _zip(path: Path, archive: str) -> Iterator[_Member]:
-    with zipfile.ZipFile(path) as opened:
-        for member in opened.infolist():
-            mode = member.external_attr >> 16
-            if member.is_dir():
-                continue
-            # orig_filename: zipfile hides what follows a NUL, and turns backslashes on Windows.
-            name = member.orig_filename
-            _check_size(member.file_size, archive)
-            if stat.S_ISLNK(mode):
-                target = opened.read(member).decode("utf-8", "replace")
-                yield _Member(name, None, executable=False, link=_beside(name, target))
-                continue
-            if stat.S_IFMT(mode) not in {0, stat.S_IFREG}:
-                raise _link(archive, name)
-            with opened.open(member) as content:
-                yield _Member(name, io.BufferedReader(content), bool(mode & stat.S_IXUSR))  # type: ignore[type-var]
-
-
-def _tar(path: Path, archive: str) -> Iterator[_Member]:
-    with tarfile.open(path) as opened:
-        for member in opened:
-            if member.isdir():
-                continue
-            name = member.name.removeprefix("./")
-            if member.issym():
-                yield _Member(name, None, executable=False, link=_beside(name, member.linkname))
-                continue
-            if member.islnk():
-                link = member.linkname.removeprefix("./")
-                yield _Member(name, None, executable=False, link=link)
-                continue
-            content = opened.extractfile(member) if member.isreg() else None
-            if content is None:
-                raise _link(archive, name)
-            _check_size(member.size, archive)
-            yield _Member(name, content, bool(member.mode & stat.S_IXUSR))  # type: ignore[arg-type]
-
-
-def _beside(name: str, target: str) -> str:
-    """What a symbolic link names, from the top; nothing in an archive if it leads out."""
-    if target.startswith("/"):
-        return target
-    return posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-
-
-def _check_size(nbytes: int, name: str) -> None:
-    if nbytes > MAX_BYTES:
-        msg = f"{name} has more than {MAX_BYTES} bytes. Hint: leave out what the app does not need."
-        raise UnreadablePackage(msg)
-
-
-def _link(archive: str, name: str) -> UnreadablePackage:
-    return UnreadablePackage(
-        f"{name} in {archive} is a link or a device. Hint: put the file itself there."
-    )
 
 
 def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
@@ -25,7 +26,7 @@ from scheduler.models import (
     WorkunitFile,
 )
 from scheduler.operations import accounts
-from scheduler.storage import packages
+from scheduler.storage import archives, packages
 
 pytestmark = pytest.mark.django_db
 
@@ -192,12 +193,67 @@ class TestPublishApp:
     def test_an_archive_that_would_burst_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(packages, "MAX_BYTES", 1000)
+        monkeypatch.setattr(archives, "MAX_BYTES", 1000)
         path = tmp_path / "app.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("main", b"\0" * 1001)
         with pytest.raises(packages.UnreadablePackage, match="more than 1000 bytes"):
             packages.open_package(path).__enter__()
+
+    @pytest.mark.parametrize(
+        ("kind", "nbytes"), [(tarfile.XHDTYPE, 1 << 21), (tarfile.GNUTYPE_LONGNAME, 1 << 21)]
+    )
+    def test_a_tar_whose_headers_would_burst_is_refused(
+        self, kind: bytes, nbytes: int, tmp_path: Path
+    ) -> None:
+        header = tarfile.TarInfo("././@header")
+        header.type, header.size = kind, nbytes
+        path = tmp_path / "app.tar.gz"
+        path.write_bytes(gzip.compress(header.tobuf(tarfile.USTAR_FORMAT) + bytes(nbytes)))
+        with pytest.raises(packages.UnreadablePackage, match="more of its files than they can be"):
+            packages.open_package(path).__enter__()
+
+    def test_an_archive_of_more_folders_than_files_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(archives, "MAX_MEMBERS", 10)
+        tar, zipped = tmp_path / "app.tar", tmp_path / "app.zip"
+        with tarfile.open(tar, "w") as archive, zipfile.ZipFile(zipped, "w") as other:
+            for number in range(11):
+                folder = tarfile.TarInfo(f"f{number}")
+                folder.type = tarfile.DIRTYPE
+                archive.addfile(folder)
+                other.mkdir(f"f{number}")
+        for path in (tar, zipped):
+            with pytest.raises(packages.UnreadablePackage, match="more than 10 files"):
+                packages.open_package(path).__enter__()
+
+    def test_a_zip_that_lists_more_than_its_files_can_be_called_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(archives, "_MOST_OF_ALL", 1000)
+        path = tmp_path / "app.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for number in range(30):
+                archive.writestr(f"f{number}", "")
+        with pytest.raises(packages.UnreadablePackage, match="more of its files than they can be"):
+            packages.open_package(path).__enter__()
+
+    @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
+    def test_an_archive_is_told_by_what_is_in_it_and_not_by_its_name(
+        self, suffix: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "program"
+        with tarfile.open(path, f"w:{suffix[1:]}") as archive:
+            long = "d" * 120 + "/main"  # needs a header of its own
+            archive.addfile(tarfile.TarInfo(long), io.BytesIO())
+        with packages.open_package(path) as source:
+            assert list(source.files) == [long]
+        if suffix:
+            whole = path.read_bytes()
+            path.write_bytes(whole[: len(whole) // 2])
+            with pytest.raises(packages.UnreadablePackage, match="is damaged"):
+                packages.open_package(path).__enter__()
 
     def test_a_damaged_archive_and_a_missing_one_are_said(self, tmp_path: Path) -> None:
         path = tmp_path / "app.zip"
