@@ -7,7 +7,8 @@ umask 022
 kind='@KIND@'
 image='@IMAGE@'
 slot=$(pwd)
-project=$(cd "$(dirname "$0")" && pwd -P)
+case $0 in */*) project=${0%/*}/ ;; *) project=. ;; esac
+project=$(cd "$project" && pwd -P)
 keep=$slot/_launcher
 newline='
 '
@@ -24,6 +25,7 @@ fail() {
 
 # A text came as letters and %OOO, octal bytes; the x keeps newlines at its end.
 decode() {
+  case $1 in *%*) ;; *) decoded=$1; return ;; esac
   decoded=$(printf '%b' "$(printf '%s' "$1" | sed 's/%/\\0/g')"; printf x)
   decoded=${decoded%x}
 }
@@ -44,7 +46,12 @@ linked() {
   esac
 }
 
-told() { sed -n "s/^.*<$1>\(.*\)<\/$1>.*\$/\1/p" "$slot/init_data.xml" 2>/dev/null | head -n 1; }
+# What the client says under these names, a NAME=VALUE line for each time that it says it.
+told() {
+  script=''
+  for tag in "$@"; do script="$script;h;s/^.*<$tag>\(.*\)<\/$tag>.*\$/$tag=\1/p;g"; done
+  sed -n "${script#;}" "$slot/init_data.xml" 2>/dev/null
+}
 
 # The processes that a process has started, and those that they have started.
 family() {
@@ -139,13 +146,13 @@ if [ "$kind" = script ] && [ ! -d program ]; then
     "Hint: give it another open_name."
   archive=_launcher.tar.gz
   if linked "$archive"; then archive=$link; fi
-  rm -rf "$keep/program"
+  [ ! -d "$keep/program" ] || rm -rf "$keep/program"
   mkdir "$keep/program"
   gzip -dc <"$archive" >"$keep/program.tar" &&
     (cd "$keep/program" && tar -xof "$keep/program.tar") ||
     fail 1 "The program cannot be unpacked. Hint: tar and gzip must be installed."
   rm -f "$keep/program.tar"
-  chmod +x "$keep/program/run.sh" || fail 1 "The program has no run.sh."
+  [ -x "$keep/program/run.sh" ] || chmod +x "$keep/program/run.sh" || fail 1 "The program has no run.sh."
   mv "$keep/program" program
 fi
 
@@ -157,8 +164,8 @@ for name in $inputs; do
   unset IFS
   decode "$name"
   if linked "./$decoded"; then
-    rm -f "./$decoded.part"
-    cp "$link" "./$decoded.part" && chmod u+w "./$decoded.part" &&
+    [ ! -e "./$decoded.part" ] && [ ! -L "./$decoded.part" ] || rm -f "./$decoded.part"
+    cp "$link" "./$decoded.part" && { [ -w "./$decoded.part" ] || chmod u+w "./$decoded.part"; } &&
       mv -f "./$decoded.part" "./$decoded" ||
       fail 1 "The input $decoded cannot be copied from $link."
   fi
@@ -185,9 +192,16 @@ for name in $outputs; do
   number=$((number + 1))
 done
 unset IFS
-MANYHANDS_WORKUNIT=$(told wu_name)
-MANYHANDS_RESULT=$(told result_name)
-MANYHANDS_NCPUS=$(told ncpus)
+MANYHANDS_WORKUNIT='' MANYHANDS_RESULT='' MANYHANDS_NCPUS=''
+while IFS= read -r fact; do
+  case $fact in
+    wu_name=*) MANYHANDS_WORKUNIT=${MANYHANDS_WORKUNIT:-${fact#*=}} ;;
+    result_name=*) MANYHANDS_RESULT=${MANYHANDS_RESULT:-${fact#*=}} ;;
+    ncpus=*) MANYHANDS_NCPUS=${MANYHANDS_NCPUS:-${fact#*=}} ;;
+  esac
+done <<facts
+$(told wu_name result_name ncpus)
+facts
 export MANYHANDS_INPUT MANYHANDS_INPUTS MANYHANDS_OUTPUT MANYHANDS_OUTPUTS
 export MANYHANDS_WORKUNIT MANYHANDS_RESULT MANYHANDS_NCPUS
 
@@ -215,7 +229,8 @@ contain() {
   done
   # Without unified control groups an engine that is not root's cannot limit anything.
   if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
-    memory=$(whole "$(told rsc_memory_bound)")
+    memory=$(told rsc_memory_bound | head -n 1)
+    memory=$(whole "${memory#*=}")
     [ -z "$memory" ] || [ "$memory" -lt 67108864 ] || set -- --memory "$memory" "$@"
     ncpus=$(whole "$MANYHANDS_NCPUS")
     [ -z "$ncpus" ] || [ "$ncpus" -lt 1 ] || set -- --cpus "$ncpus" "$@"
@@ -265,15 +280,17 @@ if [ ! -f "$keep/code" ]; then
   printf '%s\n' "$code" >"$keep/code.part" && mv -f "$keep/code.part" "$keep/code" ||
     fail 1 "The slot cannot be written to."
 fi
-code=$(cat "$keep/code")
+read -r code <"$keep/code"
 trap - TERM INT HUP
 
 # --- What it left -----------------------------------------------------------------------------
 
 if [ ! -f "$keep/told" ]; then
-  tail -c 60000 "$keep/stderr" >&2
-  # The client's own words begin a line.
-  [ ! -s "$keep/stderr" ] || [ -z "$(tail -c 1 "$keep/stderr")" ] || echo >&2
+  if [ -s "$keep/stderr" ]; then
+    tail -c 60000 "$keep/stderr" >&2
+    # The client's own words begin a line.
+    [ -z "$(tail -c 1 "$keep/stderr")" ] || echo >&2
+  fi
   : >"$keep/told"
 fi
 
@@ -284,7 +301,7 @@ for name in $outputs; do
   unset IFS
   decode "$name"
   target=./$decoded
-  [ ! -f "$keep/to/$number" ] || target=$(cat "$keep/to/$number")
+  [ ! -f "$keep/to/$number" ] || IFS= read -r target <"$keep/to/$number"
   left=''
   if [ "$kind" = script ] && [ -f "program/$decoded" ]; then
     left=program/$decoded
