@@ -51,6 +51,10 @@ class UnsafeName(Damaged):
     """A name in an archive points out of its folder; nothing was written there."""
 
 
+class PlaceTaken(ScientistError):
+    """Something else is where an output would go; it was left as it is."""
+
+
 class BatchFailed(ScientistError):
     """Some workunits of a batch ended without an answer."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from scientist import archive, models
-from scientist.errors import Damaged, Unreachable
+from scientist.errors import Damaged, PlaceTaken, Unreachable
 from scientist.placing import Layout, Store
 from scientist.transport import Transport
 from scientist.words import count
@@ -23,6 +23,8 @@ _TRIES = 4
 #: So few workunits are asked for one by one, where the stream would bring many that are there.
 _FEW = 50
 _FOLLOW_SECONDS = 3.0
+#: How many of those that are in trouble are named.
+_NAMED = 3
 
 #: Hears of progress: how many workunits are in place, and how many bytes, each of how many.
 Tell = Callable[[int, int, int, int], None]
@@ -72,8 +74,9 @@ class _Run:
         cursor = self._read(archive.manifest(self._transport, self._batch, since))
         self._hear(0)
         if not self._expected:
-            # Nothing new; the cursor may move, for all that the manifest named is in place.
-            self._store.keep_cursor(cursor)
+            if not self._store.taken:
+                # Nothing new; the cursor may move, for all that the manifest named is in place.
+                self._store.keep_cursor(cursor)
             return
         if self._skipped > len(self._expected) <= _FEW:
             # Most of it is in place, from a fetch that was interrupted.
@@ -83,7 +86,7 @@ class _Run:
             cursor = self._read(archive.outputs(self._transport, self._batch, since))
         for name in list(self._expected):
             self._settle(name, last=True)
-        if cursor and not self.damaged:
+        if cursor and not self.damaged and not self._store.taken:
             self._store.keep_cursor(cursor)
 
     def _read(self, stream: Iterator[archive.Piece]) -> str:
@@ -104,10 +107,10 @@ class _Run:
             self.failed.setdefault(entry.name, entry)
         if entry.status != "done":
             return
-        if self._store.known.get(entry.name) == "done":
+        if self._store.has(entry):
             self._skipped += 1
             return
-        if entry.name in self.damaged | self.lost:
+        if entry.name in self.damaged | self.lost | self._store.taken.keys():
             return
         if entry.name not in self._expected:
             self._of_nbytes += sum(one.nbytes for one in entry.outputs)
@@ -116,7 +119,10 @@ class _Run:
         self._settle(entry.name)
 
     def _take(self, member: archive.Member) -> None:
-        if self._store.known.get(member.workunit) == "done":
+        name = member.workunit
+        if name in self._store.taken or (
+            self._store.known.get(name) == "done" and name not in self._expected
+        ):
             return
         got = self._arrived.setdefault(member.workunit, _Incoming())
         got.files[member.path] = self._store.receive(member, self._hear)
@@ -133,8 +139,7 @@ class _Run:
             self._store.drop(name)
             self.lost.add(name)
         elif all(_agrees(one, got.files.get(archive.path_of(one))) for one in entry.outputs):
-            self._store.place(entry)
-            self.brought += 1
+            self.brought += self._store.place(entry)
             self._hear(0)
         else:
             self._store.drop(name)
@@ -178,6 +183,8 @@ def fetch(
             _bring_stderr(transport, store, failed)
     finally:
         store.clean()
+    if store.taken:
+        raise _taken(store)
     done = sum(status == "done" for status in store.known.values())
     return Fetched(
         brought, done - brought, tuple(failed), tuple(sorted(lost)), nbytes, seen.is_complete
@@ -199,7 +206,7 @@ def _persistently(transport: Transport, store: Store, batch: int, tell: Tell) ->
         if run.damaged and left:
             continue
         if run.damaged:
-            names = ", ".join(sorted(run.damaged)[:3]) + ", ..." * (len(run.damaged) > 3)  # noqa: PLR2004
+            names = ", ".join(sorted(run.damaged)[:_NAMED]) + ", ..." * (len(run.damaged) > _NAMED)
             said = f"{count(len(run.damaged), 'workunit')} did not arrive as promised: {names}."
             raise Damaged(said, "fetch again; what is in place stays.")
         run.brought += brought
@@ -213,5 +220,12 @@ def _bring_stderr(
     for name, entry in failed.items():
         if store.known.get(name) != "failed":
             reasons = f"{name} failed: {', '.join(entry.errors) or 'no reason is known'}\n"
-            store.place_text(name, reasons + archive.stderr_of(transport, entry.id))
-            store.note(entry)
+            store.place_text(entry, reasons + archive.stderr_of(transport, entry.id))
+
+
+def _taken(store: Store) -> PlaceTaken:
+    some = [f"{path} (of {name})" for name, path in sorted(store.taken.items())[:_NAMED]]
+    some += ["..."] * (len(store.taken) > _NAMED)
+    said = f"{count(len(store.taken), 'workunit')} could not be put in place, for something else"
+    said += f" is there: {', '.join(some)}. It was left as it is; all others are in place."
+    return PlaceTaken(said, "move it away and fetch again, or fetch into an empty folder.")

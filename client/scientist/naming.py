@@ -62,13 +62,23 @@ def _is_strange_to_windows(part: str) -> bool:
 def flat_names(workunit: str, open_names: Sequence[str]) -> list[str]:
     """Names for all outputs of a workunit in one folder.
 
-    The extension of each, if that tells them apart, or the whole name.
+    The extension of each, if that tells them apart, or the whole name; then a number.  Names
+    that differ in case alone are one name to many a file system.
 
     >>> flat_names("w1", ["out"]), flat_names("w1", ["a.csv"]), flat_names("w1", ["a.t", "b.t"])
     (['w1.out'], ['w1.csv'], ['w1.a.t', 'w1.b.t'])
+    >>> flat_names("w1", ["a/b", "a_b", "A_B"])
+    ['w1.a_b', 'w1.a_b.2', 'w1.A_B.3']
     """
     last = [name.rpartition("/")[2] for name in open_names]
     short = [name.rpartition(".")[2] or name for name in last]
-    if len(set(short)) < len(short):
+    if len({name.casefold() for name in short}) < len(short):
         short = [name.replace("/", "_") for name in open_names]
-    return [f"{workunit}.{end}" for end in short]
+    ends: dict[str, str] = {}
+    for name in short:
+        end, number = name, 1
+        while end.casefold() in ends:
+            number += 1
+            end = f"{name}.{number}"
+        ends[end.casefold()] = end
+    return [f"{workunit}.{end}" for end in ends.values()]

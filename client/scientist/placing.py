@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,32 @@ class Store:
         try:
             (self.folder / _KEPT).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            said = f"The folder {self.folder} cannot be used: {error.strerror}."
-            raise UnwritableFolder(said, "choose another.") from None
+            raise self._unwritable(error.strerror or str(error)) from None
+        for name in (_KEPT, MANIFEST):
+            if (self.folder / name).is_symlink():
+                raise self._unwritable(f"its {name} is a link to somewhere else")
         address = hashlib.sha256(url.encode()).hexdigest()[:8]
         self._state = self.folder / _KEPT / f"batch-{batch.id}-{address}.json"
         self._incoming = self.folder / _KEPT / f"incoming-{batch.id}-{address}-{os.getpid()}"
-        self.known = {one["name"]: one.get("status") for one in self._lines()}
+        lines = {one["name"]: one for one in self._lines()}
+        self.known = {name: one.get("status") for name, one in lines.items()}
+        self._marks = {
+            name: _mark((out.get("open_name"), out.get("sha256")) for out in one.get("outputs", ()))
+            for name, one in lines.items()
+        }
+        #: What could not be put in place, for something else is there: workunit -> where.
+        self.taken: dict[str, Path] = {}
+
+    def _unwritable(self, reason: str) -> UnwritableFolder:
+        said = f"The folder {self.folder} cannot be used: {reason}."
+        return UnwritableFolder(said, "choose another.")
+
+    def has(self, entry: models.ManifestEntry) -> bool:
+        """Whether these outputs were put in place, not another project's of that name."""
+        if self.known.get(entry.name) != "done":
+            return False
+        is_gone = not entry.outputs or any(one.missing or one.damaged for one in entry.outputs)
+        return is_gone or self._marks[entry.name] == _mark_of(entry)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         with contextlib.suppress(FileNotFoundError), (self.folder / MANIFEST).open("rb") as file:
@@ -88,39 +109,80 @@ class Store:
                 heard(len(chunk))
         return nbytes, digest.hexdigest()
 
-    def place(self, entry: models.ManifestEntry) -> None:
-        """Move a workunit whose files agree to where it is looked for."""
+    def place(self, entry: models.ManifestEntry) -> bool:
+        """Move a workunit whose files agree to where it is looked for.
+
+        If anything else is there, nothing is moved, and `taken` says where.
+        """
         name = workunit_name(entry.name)
         here = self._incoming / name
         paths = [archive.path_of(one) for one in entry.outputs if not one.missing]
+        came = [here.joinpath(*parts_of(path)) for path in paths]
         if self._layout.flat:
-            for path, flat in zip(paths, flat_names(name, paths), strict=True):
-                here.joinpath(*parts_of(path)).replace(self.folder / flat)
-            shutil.rmtree(here, ignore_errors=True)
-        elif not paths:
-            (self.folder / name).mkdir(exist_ok=True)
-        elif (self.folder / name).exists():
-            for path in paths:
-                goal = (self.folder / name).joinpath(*parts_of(path))
-                goal.parent.mkdir(parents=True, exist_ok=True)
-                here.joinpath(*parts_of(path)).replace(goal)
+            goals = [self.folder / flat for flat in flat_names(name, paths)]
         else:
+            goals = [(self.folder / name).joinpath(*parts_of(path)) for path in paths]
+        taken = self._not_free(came, goals or [self.folder / name])
+        if taken is not None:
+            self.taken[name] = taken
+            self.drop(name)
+            return False
+        if not self._layout.flat and paths and not (self.folder / name).exists():
             here.rename(self.folder / name)
+        elif not self._layout.flat and not paths:
+            (self.folder / name).mkdir(exist_ok=True)
+        else:
+            for path, goal in zip(came, goals, strict=True):
+                goal.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(goal)
+            self.drop(name)
         self.note(entry)
+        return True
 
-    def place_text(self, workunit: str, text: str) -> None:
-        """Put the stderr of a failed workunit where its outputs would be."""
-        goal = self.folder / f"{workunit_name(workunit)}.stderr.txt"
+    def _not_free(self, came: Sequence[Path], goals: Sequence[Path]) -> Path | None:
+        """The first place where something else is, or to which a link leads.
+
+        What is there with the same content is ours, from a run that was killed.
+        """
+        if len({path.stat().st_ino for path in came}) < len(came):
+            # The file system takes two of the names for one.
+            return goals[0]
+        for path, goal in zip(came, goals, strict=False):
+            if os.path.lexists(goal) and not (
+                goal.is_file() and not goal.is_symlink() and filecmp.cmp(path, goal, shallow=False)
+            ):
+                return goal
+        for goal in goals:
+            within = goal.relative_to(self.folder)
+            if within.parts[0].casefold() == MANIFEST.casefold():
+                return goal
+            above = [self.folder / one for one in within.parents[:-1]]
+            for folder in above if came else [goal]:
+                if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+                    return folder
+        return None
+
+    def place_text(self, entry: models.ManifestEntry, text: str) -> bool:
+        """Put the stderr of a failed workunit where its outputs would be, as `place` does."""
+        name = workunit_name(entry.name)
+        goal = self.folder / f"{name}.stderr.txt"
         if not self._layout.flat:
-            (self.folder / workunit).mkdir(exist_ok=True)
-            goal = self.folder / workunit / "stderr.txt"
-        part = self.folder / _KEPT / f"{workunit}.part"
+            goal = self.folder / name / "stderr.txt"
+        part = self.folder / _KEPT / f"{name}.part"
         part.write_text(text, encoding="utf-8", errors="replace")
+        taken = self._not_free([part], [goal])
+        if taken is not None:
+            self.taken[name] = taken
+            part.unlink()
+            return False
+        goal.parent.mkdir(exist_ok=True)
         part.replace(goal)
+        self.note(entry)
+        return True
 
     def note(self, entry: models.ManifestEntry) -> None:
         """Write a line into the folder's manifest, once."""
-        if self.known.get(entry.name) == entry.status:
+        if self.has(entry) or self.known.get(entry.name) == entry.status == "failed":
             return
         line = json.dumps({**asdict(entry), "batch": self._batch.id}, ensure_ascii=False)
         with (self.folder / MANIFEST).open("a+b") as file:
@@ -129,6 +191,7 @@ class Store:
                 file.write(b"\n")
             file.write(line.encode() + b"\n")
         self.known[entry.name] = entry.status
+        self._marks[entry.name] = _mark_of(entry)
 
     def drop(self, workunit: str) -> None:
         """Forget what arrived of a workunit."""
@@ -140,6 +203,15 @@ class Store:
             pid = left.name.rpartition("-")[2]
             if left == self._incoming or not Path(f"/proc/{pid}").exists():
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _mark_of(entry: models.ManifestEntry) -> int:
+    return _mark((one.open_name, one.sha256) for one in entry.outputs)
+
+
+def _mark(names_and_digests: Iterable[tuple[str, str | None]]) -> int:
+    # Of a hundred thousand workunits: a number takes less room than what it stands for.
+    return hash(tuple(names_and_digests))
 
 
 def _last_byte(file: Any) -> bytes:  # noqa: ANN401  a binary file

@@ -403,6 +403,78 @@ def test_outputs_may_lie_flat_and_failures_bring_their_reasons(run, batch, tmp_p
     assert found["broken.stderr.txt"].startswith(b"broken failed: CANCELLED")
 
 
+def the_manifest_of(folder: Path) -> list[str]:
+    lines = (folder / "MANIFEST.ndjson").read_text().splitlines()
+    return sorted(json.loads(line)["name"] for line in lines)
+
+
+@pytest.mark.parametrize(("flag", "name"), [("--flat", "w1.out"), ("--failed", "w1/out")])
+def test_a_file_of_ones_own_is_never_overwritten(run, batch, tmp_path, flag, name):
+    mine = tmp_path / "out" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("a year of work")
+    for _ in range(2):
+        code, _, said = run("fetch", "b", "out", flag)
+        assert code == 1
+        assert f"1 workunit could not be put in place, for something else is there: out/{name}" in (
+            " ".join(said.split())
+        )
+        assert "Hint: move it away and fetch again" in said
+        assert mine.read_text() == "a year of work"
+        assert {"w0", "w2"} <= set(the_manifest_of(tmp_path / "out")) <= {"broken", "w0", "w2"}
+    mine.unlink()
+    assert run("fetch", "b", "out", flag)[0] == 0
+    assert mine.read_bytes() == b"answer 1"
+
+
+def test_flat_files_that_would_be_one_are_told_apart(run, batch, tmp_path):
+    for name, open_name in (("broken.stderr", "x.txt"), ("MANIFEST", "x.ndjson")):
+        done_in(batch, b"mine", name=name, outputs=[{"open_name": open_name}])
+    code, _, said = run("fetch", "b", "out", "--flat", "--failed")
+    assert code == 1
+    assert "2 workunits could not be put in place" in said
+    assert "out/MANIFEST.ndjson (of MANIFEST), out/broken.stderr.txt (of broken)" in said
+    found = files_in(tmp_path / "out")
+    assert found["broken.stderr.txt"] == b"mine"
+    assert the_manifest_of(tmp_path / "out") == ["broken.stderr", "w0", "w1", "w2"]
+    assert run("fetch", "b", "folders")[0] == 0
+    assert files_in(tmp_path / "folders")["MANIFEST/x.ndjson"] == b"mine"
+
+
+@pytest.mark.parametrize("link", ["w1", "w1.out", "MANIFEST.ndjson", ".scientist"])
+def test_a_link_in_the_folder_leads_nothing_out_of_it(run, batch, tmp_path, link):
+    (tmp_path / "away").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / link).symlink_to(tmp_path / "away")
+    code, _, said = run("fetch", "b", "out", *(["--flat"] if link == "w1.out" else []))
+    assert code == 1
+    assert f"out/{link} (of w1)" in said or f"its {link} is a link to somewhere else" in said
+    assert not list((tmp_path / "away").iterdir())
+
+
+def test_what_another_project_calls_the_same_is_not_taken_for_it(run, batch, tmp_path):
+    run("fetch", "b", "out")
+    kept = tmp_path / "out" / "MANIFEST.ndjson"
+    kept.write_text(kept.read_text().replace('"sha256": "', '"sha256": "0'))
+    for state in (tmp_path / "out" / ".scientist").glob("batch-*.json"):
+        state.unlink()
+    for path in (tmp_path / "out").glob("w?/out"):
+        path.write_text("of the other project")
+    code, _, said = run("fetch", "b", "out")
+    assert code == 1
+    assert "3 workunits could not be put in place" in said
+    assert set(files_in(tmp_path / "out").values()) == {b"of the other project"}
+
+
+def test_what_was_in_place_when_a_fetch_was_killed_is_ones_own(run, batch, tmp_path):
+    run("fetch", "b", "out", "--flat")
+    (tmp_path / "out" / "MANIFEST.ndjson").unlink()
+    for state in (tmp_path / "out" / ".scientist").glob("batch-*.json"):
+        state.unlink()
+    code, said, _ = run("fetch", "b", "out", "--flat", "--json")
+    assert (code, json.loads(said)["brought"]) == (0, 3)
+
+
 def test_what_comes_later_is_brought_by_the_next_fetch(run, batch, tmp_path):
     run("fetch", "b", "out")
     update(done_in(batch, b"late", name="late"), finished_at=timezone.now())

@@ -1,0 +1,24 @@
+"""Outputs are put in place where nothing else is, on every file system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scientist.models import BatchInfo, ManifestEntry, Output
+from scientist.placing import Layout, Store
+
+
+def test_two_names_that_a_file_system_takes_for_one_lose_nothing(tmp_path: Path) -> None:
+    store = Store(Layout(tmp_path / "out"), "http://p/", BatchInfo(id=1))
+    incoming = store._incoming / "w"
+    incoming.mkdir(parents=True)
+    (incoming / "Out").write_text("the second, over the first")
+    # What a file system shows to which both names are one.
+    (incoming / "out").hardlink_to(incoming / "Out")
+    entry = ManifestEntry(
+        name="w", status="done", outputs=(Output(open_name="Out"), Output(open_name="out"))
+    )
+    assert not store.place(entry)
+    assert store.taken == {"w": tmp_path / "out" / "w" / "Out"}
+    assert not (tmp_path / "out" / "w").exists()
+    assert "w" not in store.known
