@@ -8,6 +8,7 @@ from binascii import Error as NotBase64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django.db.models import Q
 from rest_framework import serializers
 from rest_framework.pagination import BasePagination
 from rest_framework.response import Response
@@ -63,8 +64,16 @@ def write_cursor(place: Place) -> str:
     return urlsafe_b64encode(f"{place.towards}{place.beside}".encode()).decode()
 
 
+def read_page(rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
+    """Read the first `count` rows `beyond` a place."""
+    return list(rows.filter(beyond).order_by(order)[:count])
+
+
 class ById(BasePagination):
-    """``?limit=100&cursor=...``: newest first, unless the view says ``ascending = True``."""
+    """``?limit=100&cursor=...``: newest first, unless the view says ``ascending = True``.
+
+    A view may read pages in its own way, by a `read_page` like the one above.
+    """
 
     parameters = frozenset({"limit", "cursor"})
 
@@ -75,10 +84,9 @@ class ById(BasePagination):
         limit, place = read_limit(request), read_cursor(request)
         usual = ">" if getattr(view, "ascending", False) else "<"
         towards = place.towards if place else usual
-        if place:
-            lookup = "pk__lt" if place.towards == "<" else "pk__gt"
-            queryset = queryset.filter(**{lookup: place.beside})
-        rows = list(queryset.order_by("-pk" if towards == "<" else "pk")[: limit + 1])
+        beyond = Q(**{"pk__lt" if towards == "<" else "pk__gt": place.beside}) if place else Q()
+        read = getattr(view, "read_page", read_page)
+        rows = read(queryset, beyond, "-pk" if towards == "<" else "pk", limit + 1)
         more, rows = len(rows) > limit, rows[:limit]
         forward = towards == usual
         if not forward:
