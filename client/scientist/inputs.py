@@ -24,7 +24,7 @@ _SAID = {
     "disk": "rsc_disk_bound",
 }
 #: Fields of a workunit whose values are durations.
-_DURATIONS = {"deadline": "delay_bound_seconds", "delay_bound": "delay_bound_seconds"}
+_DURATIONS = {"deadline": "delay_bound_seconds"}
 
 #: How many operations a usual computer does in a second, and what clients let a program have at
 #: least before they stop it.

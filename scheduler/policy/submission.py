@@ -194,7 +194,7 @@ class Survey:
         if self._short:
             run_time, deadline = self._worst
             yield (
-                f"delay_bound ({_duration(deadline)}) is under "
+                f"delay_bound_seconds ({_duration(deadline)}) is under "
                 f"{COMFORTABLE_RUN_TIMES} times the estimated run time "
                 f"({_duration(run_time)} at {self._speed}){_of(self._short, self._total)}: "
                 "many results may miss their deadline."
@@ -302,12 +302,12 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
 def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
     if workunit.delay_bound <= timedelta(0):
         yield Fault(
-            f"delay_bound is {workunit.delay_bound.total_seconds():g} seconds.",
+            f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
             "give the time a host has to report, more than zero.",
         )
     if workunit.delay_bound > _LONGEST_DELAY:
         yield Fault(
-            f"delay_bound is {workunit.delay_bound.total_seconds():g} seconds.",
+            f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
             "give the time a host has to report, a hundred years at most.",
         )
     bounds: dict[str, datetime] = {

@@ -33,14 +33,16 @@ _ALSO: dict[type, tuple[str, ...]] = {
     NewOutput: (),
     NewBatch: ("expires_in_seconds",),
 }
-#: What may not be said from outside: paths are of the server's own disk, and what a workunit waits
-#: for is counted down by the server's own programs.
+#: What may not be said from outside: paths are of the server's own disk, what a workunit waits for
+#: is counted down by the server's own programs, and seconds have a name that says so.
 _INSIDE: dict[type, frozenset[str]] = {
-    NewWorkunit: frozenset({"pending_dependency_count"}),
+    NewWorkunit: frozenset({"pending_dependency_count", "delay_bound"}),
     NewFile: frozenset({"path"}),
     NewOutput: frozenset(),
     NewBatch: frozenset({"keep_outputs"}),
 }
+#: What people say whose names are not like those of the fields.
+_FOR = {"deadline": "delay_bound_seconds"}
 _KNOWN: dict[type, tuple[str, ...]] = {
     kind: (*(field.name for field in fields(kind)), *_ALSO[kind]) for kind in _WORDS
 }
@@ -66,7 +68,7 @@ def new_workunit(given: object, *, from_outside: bool = False) -> NewWorkunit:
     `delay_bound_seconds`; moments are datetimes or ISO text (UTC if they name no zone);
     `input_files` are dicts of `NewFile`, whose `content` may be text, or `content_base64`;
     `outputs` dicts of `NewOutput` or names.  `from_outside` refuses what may only be said by the
-    server's own programs: paths, and how many dependencies are pending.
+    server's own programs: paths, how many dependencies are pending, and `delay_bound`.
     """
     said = dict(_checked(NewWorkunit, given, from_outside=from_outside))
     if "input_files" in said:
@@ -75,10 +77,9 @@ def new_workunit(given: object, *, from_outside: bool = False) -> NewWorkunit:
         )
     if "outputs" in said:
         said["outputs"] = _each(said, "outputs", _output)
-    if "delay_bound_seconds" in said:
-        said["delay_bound"] = said.pop("delay_bound_seconds")
-    if "delay_bound" in said:
-        said["delay_bound"] = _duration("delay_bound", said["delay_bound"])
+    for name in ("delay_bound", "delay_bound_seconds"):
+        if name in said:
+            said["delay_bound"] = _duration(name, said.pop(name))
     for name in _MOMENTS:
         if said.get(name) is not None:
             said[name] = _moment(name, said[name])
@@ -122,7 +123,7 @@ def _checked(kind: type, given: object, *, from_outside: bool = False) -> Mappin
 
 
 def _unknown(name: str, known: Collection[str], what: str) -> BadDescription:
-    near = get_close_matches(name, known, n=1)
+    near = [one for one in (_FOR.get(name),) if one in known] or get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
     pointer = f"/{name.replace('~', '~0').replace('/', '~1')[:100]}"
     return BadDescription(f"{name!r:.60} is no field of {what}.", hint, pointer)

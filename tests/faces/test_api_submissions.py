@@ -190,7 +190,10 @@ class TestWhatIsRefused:
             ({"app": "sieve", "batch": {"priority": "high"}}, "/batch/priority"),
             ({"app": "sieve", "batch": "\u0000"}, "/batch"),
             ({"app": "sieve", "defaults": []}, "/defaults"),
-            ({"app": "sieve", "defaults": {"delay_bound_seconds": "3d"}}, "/defaults/delay_bound"),
+            (
+                {"app": "sieve", "defaults": {"delay_bound_seconds": "3d"}},
+                "/defaults/delay_bound_seconds",
+            ),
         ],
     )
     def test_what_comes_before_the_workunits_is_judged(self, post, head, pointer):
@@ -198,6 +201,14 @@ class TestWhatIsRefused:
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["pointer"] == pointer
         assert answer.json()["hint"]
+
+    @pytest.mark.parametrize("name", ["delay_bound", "delay_bound_second", "deadline"])
+    def test_the_time_to_report_has_one_name(self, post, name):
+        answer = post([{"app": "sieve"}, {name: 3600}], LINES)
+        assert answer.status_code == 422
+        [error] = answer.json()["errors"]
+        assert (error["line"], error["pointer"]) == (2, f"/{name}")
+        assert error["hint"] == "did you mean 'delay_bound_seconds'?"
 
     @pytest.mark.parametrize(
         ("body", "kind", "status", "code"),

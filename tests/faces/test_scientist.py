@@ -16,7 +16,7 @@ from scheduler.operations import accounts
 from scientist import Project, cli, store, transport, uploads
 from tests.conftest import NOON
 from tests.faces.scientists_wire import Wire, changed, cut, lost
-from tests.rows import an_account, an_app, an_app_version, update
+from tests.rows import a_result, an_account, an_app, an_app_version, settled, update
 from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
 
 pytestmark = pytest.mark.django_db
@@ -234,6 +234,14 @@ def test_a_line_that_is_no_workunit_is_named_and_nothing_is_submitted(
     assert Workunit.objects.count() == 0
 
 
+def test_a_name_that_the_api_does_not_have_is_told_with_the_one_that_is_meant(run, fold, tmp_path):
+    (tmp_path / "w.ndjson").write_text('{"deadline": "3d"}\n{"delay_bound": 7}\n')
+    code, _, said = run("submit", "fold", "--ndjson", "w.ndjson")
+    assert code == 4
+    assert "'delay_bound' is no field of a workunit." in said
+    assert "Hint: did you mean 'delay_bound_seconds'?" in said
+
+
 def test_what_the_project_refuses_is_told_with_the_lines_it_is_in(run, fold):
     code, _, said = run("submit", "fold", "--count", "2", "--field", "min_quorum=-1")
     assert code == 4
@@ -346,6 +354,23 @@ def test_without_the_scope_nothing_is_submitted(run, fold, eve, monkeypatch):
 
 
 # Watching
+
+
+def test_a_submission_that_is_watched_is_lines_of_json(run, fold, wire):
+    def over(_request, answer):
+        done = Workunit.objects.get()
+        settled(done, a_result(done, "valid"), assimilate_state=2, transition_at=None)
+        return answer
+
+    wire.faults.append(("workunits", over))
+    code, said, _ = run("submit", "fold", "--count", "1", "--watch", "--json")
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert code == 0
+    assert [one["kind"] for one in lines] == ["submitted", "progress"]
+    assert (lines[0]["count"], bool(lines[0]["key"])) == (1, True)
+    assert "has no version yet" in lines[0]["warnings"][0]
+    assert {json.dumps(one["batch"]) for one in lines} == {json.dumps(lines[0]["batch"])}
+    assert (lines[1]["done"], lines[1]["total"]) == (1, 1)
 
 
 def test_watching_ends_when_all_is_over_and_says_whether_all_is_well(run, eve):

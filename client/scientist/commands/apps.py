@@ -128,7 +128,7 @@ def _described(app: AppInfo) -> Any:  # noqa: ANN401  what rich draws
         one if isinstance(one, str) else one.get("open_name", "")
         for one in usual.pop("outputs", ())
     ]
-    seconds = usual.pop("delay_bound_seconds", None) or usual.pop("delay_bound", None)
+    seconds = usual.pop("delay_bound_seconds", None)
     rows: dict[str, RenderableType | None] = {
         "app": Text(app.name, style="bold"),
         "title": app.user_friendly_name if app.user_friendly_name != app.name else "",

@@ -169,8 +169,11 @@ def submit_work(context: Context) -> int:
     made = draft.send()
     for warning in made.warnings:
         context.warn(warning)
-    if not (options.watch and context.json):
-        context.answer({**_facts(made), "key": key}, _sentence(options.app, made))
+    facts = {**_facts(made), "key": key}
+    if options.watch and context.json:
+        context.line({"kind": "submitted", **facts})
+    else:
+        context.answer(facts, _sentence(options.app, made))
     return watch(context, draft.batch) if options.watch else OK
 
 

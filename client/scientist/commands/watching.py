@@ -62,7 +62,8 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
     try:
         if context.json:
             for last in batch.watch(interval):
-                context.line({"batch": {"id": batch.id, "name": batch.name}, **asdict(last)})
+                about = {"kind": "progress", "batch": {"id": batch.id, "name": batch.name}}
+                context.line(about | asdict(last))
         else:
             with Watching(context.out, batch.info) as shown:
                 for last in batch.watch(interval):

@@ -57,7 +57,7 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ({"rsc_fpops_est": 0.0}, "rsc_fpops_est is 0."),
         ({"rsc_disk_bound": float("nan")}, "rsc_disk_bound is nan."),
         ({"rsc_fpops_bound": 1.0}, "rsc_fpops_bound (1) is less than"),
-        ({"delay_bound": timedelta(0)}, "delay_bound is 0 seconds."),
+        ({"delay_bound": timedelta(0)}, "delay_bound_seconds is 0."),
         ({"delay_bound": timedelta(days=36_526)}, "a hundred years at most"),
         ({"rsc_fpops_bound": 1e101}, "up to 1e100"),
         ({"start_after": LATER_THAN_ALL}, "start_after is not in the years 1970 to 9999"),
@@ -111,7 +111,7 @@ def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
     (warning,) = submission.warnings([workunit], app="a", versions=[1], speed=GUESS)
     assert warning == (
-        "delay_bound (2.9 h) is under 3 times the estimated run time (1 h at 1.0 GFLOPS, a guess "
+        "delay_bound_seconds (2.9 h) is under 3 times the estimated run time (1 h at 1.0 GFLOPS, a guess "
         "while no host has been seen): many results may miss their deadline."
     )
 
