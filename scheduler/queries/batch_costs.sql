@@ -1,31 +1,31 @@
 -- What the results of batches that were sent took, and were paid; those that were purged as well.
 SELECT
-    spent.batch_id,
-    sum(spent.results)::bigint AS results,
-    sum(spent.cpu_seconds) AS cpu_seconds,
-    sum(spent.elapsed_seconds) AS elapsed_seconds,
-    sum(spent.credit) AS credit
-FROM (
+    asked.batch_id,
+    (living.results + coalesce(purged.results, 0))::bigint AS results,
+    living.cpu_seconds + coalesce(purged.cpu_seconds, 0) AS cpu_seconds,
+    living.elapsed_seconds + coalesce(purged.elapsed_seconds, 0) AS elapsed_seconds,
+    living.credit + coalesce(purged.credit, 0) AS credit
+FROM unnest(%(batch_ids)s::bigint[]) AS asked (batch_id)
+CROSS JOIN LATERAL (
+    -- An index walks an array from leaf to leaf, where a join would descend for each workunit.
     SELECT
-        workunit.batch_id,
         count(*) AS results,
-        sum(result.cpu_time) AS cpu_seconds,
-        sum(result.elapsed_time) AS elapsed_seconds,
-        sum(result.granted_credit)::double precision AS credit
-    FROM workunit
-    INNER JOIN result ON workunit.id = result.workunit_id
+        coalesce(sum(result.cpu_time), 0) AS cpu_seconds,
+        coalesce(sum(result.elapsed_time), 0) AS elapsed_seconds,
+        coalesce(sum(result.granted_credit), 0)::double precision AS credit
+    FROM result
     WHERE
-        workunit.batch_id = any(%(batch_ids)s::bigint[])
+        result.workunit_id = any(
+            array(SELECT workunit.id FROM workunit WHERE workunit.batch_id = asked.batch_id)
+        )
         AND result.sent_at IS NOT NULL
-    GROUP BY workunit.batch_id
-    UNION ALL
+) AS living
+CROSS JOIN LATERAL (
     SELECT
-        batch_id,
-        results,
-        cpu_seconds,
-        elapsed_seconds,
-        credit
+        sum(batch_usage.results) AS results,
+        sum(batch_usage.cpu_seconds) AS cpu_seconds,
+        sum(batch_usage.elapsed_seconds) AS elapsed_seconds,
+        sum(batch_usage.credit) AS credit
     FROM batch_usage
-    WHERE batch_id = any(%(batch_ids)s::bigint[])
-) AS spent
-GROUP BY spent.batch_id
+    WHERE batch_usage.batch_id = asked.batch_id
+) AS purged

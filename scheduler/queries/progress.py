@@ -5,51 +5,57 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import (
     Case,
     CharField,
-    Count,
-    Exists,
     Expression,
+    Max,
     OuterRef,
     Q,
+    Subquery,
     Value,
     When,
 )
+from django.db.models.functions import Coalesce
 
 from scheduler import sql
 from scheduler.facts.statuses import AWAITED, Status
 from scheduler.lifecycle import Outcome, ReleaseState, ServerState
-from scheduler.models import Batch, Result, Workunit
+from scheduler.models import Batch, Result
 
 _PACKAGE = "scheduler.queries"
 #: The rate of a batch is that of so long a while.
 RATE_WINDOW: Final = timedelta(minutes=5)
 
 
-def _results(**of: Any) -> Exists:
-    return Exists(Result.objects.filter(workunit_id=OuterRef("pk"), **of))
+def _of_results() -> Subquery:
+    """What its results say of a workunit; NULL: nothing.
+
+    A maximum, for what only asks whether some exist may be answered by reading those of the whole
+    project first.  *validating* comes after *in_progress* in the alphabet as it does in life.
+    """
+    success = Q(outcome=Outcome.SUCCESS.value, validate_state__in=[one.value for one in AWAITED])
+    word = Case(
+        When(success, then=Value(Status.VALIDATING.value)),
+        When(server_state=ServerState.IN_PROGRESS.value, then=Value(Status.IN_PROGRESS.value)),
+    )
+    results = Result.objects.filter(workunit_id=OuterRef("pk")).order_by()
+    return Subquery(results.values("workunit_id").annotate(word=Max(word)).values("word"))
 
 
 def status(now: datetime) -> Expression:
     """Where a workunit is: what `facts.statuses.status_of` says, for as many as one likes."""
-    awaited = [one.value for one in AWAITED]
     is_held = ~Q(release_state=ReleaseState.RELEASED.value)
+    waiting = Case(
+        When(is_held | Q(start_after__gt=now), then=Value(Status.WAITING.value)),
+        default=Value(Status.UNSENT.value),
+    )
     return Case(
         When(canonical_result__isnull=False, then=Value(Status.DONE.value)),
         When(~Q(error_mask=0), then=Value(Status.FAILED.value)),
-        When(
-            _results(outcome=Outcome.SUCCESS.value, validate_state__in=awaited),
-            then=Value(Status.VALIDATING.value),
-        ),
-        When(
-            _results(server_state=ServerState.IN_PROGRESS.value),
-            then=Value(Status.IN_PROGRESS.value),
-        ),
-        When(is_held | Q(start_after__gt=now), then=Value(Status.WAITING.value)),
-        default=Value(Status.UNSENT.value),
+        default=Coalesce(_of_results(), waiting),
         output_field=CharField(),
     )
 
@@ -109,30 +115,16 @@ class Cost:
 def progress_of(batches: Iterable[Batch], *, now: datetime) -> dict[int, Progress]:
     """How far each batch is, by id: one statement, 1 us a workunit."""
     known = {batch.pk: batch for batch in batches}
-    counts: dict[int, dict[str, int]] = {batch_id: {} for batch_id in known}
-    recent: dict[int, int] = dict.fromkeys(known, 0)
-    rows = (
-        Workunit.objects.filter(batch_id__in=list(known), retried_as=None)
-        .annotate(status=status(now))
-        .values_list("batch_id", "status")
-        .annotate(
-            number=Count("pk"),
-            lately=Count("pk", filter=Q(finished_at__gt=now - RATE_WINDOW)),
-        )
-        .order_by()
-    )
-    for batch_id, word, number, lately in rows:
-        counts[batch_id][word] = number
-        recent[batch_id] += lately
-    return {
-        batch_id: _progress(batch, counts[batch_id], recent[batch_id], now)
-        for batch_id, batch in known.items()
-    }
+    params = {"batch_ids": list(known), "now": now, "lately": now - RATE_WINDOW}
+    rows = sql.fetch("batch_progress", params, package=_PACKAGE)
+    counted = {row.pop("batch_id"): row for row in rows}
+    return {batch_id: _progress(known[batch_id], row, now) for batch_id, row in counted.items()}
 
 
-def _progress(batch: Batch, counts: dict[str, int], recent: int, now: datetime) -> Progress:
-    done = counts.pop(Status.DONE, 0) + batch.purged_done
-    failed = counts.pop(Status.FAILED, 0) + batch.purged_failed
+def _progress(batch: Batch, counts: dict[str, int], now: datetime) -> Progress:
+    done = counts.pop(Status.DONE) + batch.purged_done
+    failed = counts.pop(Status.FAILED) + batch.purged_failed
+    recent = counts.pop("lately")
     seconds = max(1.0, min(RATE_WINDOW, now - batch.created_at).total_seconds())
     return Progress(
         total=done + failed + sum(counts.values()),
@@ -147,5 +139,4 @@ def costs_of(batches: Iterable[Batch]) -> dict[int, Cost]:
     """What each batch has cost so far, by id: one statement."""
     ids = [batch.pk for batch in batches]
     rows = sql.fetch("batch_costs", {"batch_ids": ids}, package=_PACKAGE)
-    found = {row.pop("batch_id"): Cost(**row) for row in rows}
-    return {batch_id: found.get(batch_id, Cost()) for batch_id in ids}
+    return {row.pop("batch_id"): Cost(**row) for row in rows}

@@ -1,4 +1,4 @@
-"""Judgement and statement tell scientists the same of where a workunit is."""
+"""Judgement and statements tell scientists the same of where a workunit is."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import pytest
 
 from scheduler.facts.statuses import Status, status_of
 from scheduler.models import Workunit
-from scheduler.queries.progress import status
+from scheduler.queries.progress import progress_of, status
 from scheduler.queries.work import workunit_facts
 from tests.conftest import NOON
 from tests.rows import a_result, a_workunit, hours, settled
+from tests.scientists import a_batch
 
 pytestmark = pytest.mark.django_db
 
@@ -35,11 +36,16 @@ pytestmark = pytest.mark.django_db
         ("success", {"failed": True}, Status.FAILED),
     ],
 )
-def test_a_workunit_is_where_both_say(results, fields, expected):
+def test_a_workunit_is_where_all_say(results, fields, expected):
     ending = {name for name in ("done", "failed") if fields.pop(name, False)}
-    workunit = a_workunit(**fields)
+    batch = a_batch()
+    workunit = a_workunit(batch=batch, **fields)
     made = [a_result(workunit, word) for word in results.split()]
     if ending:
         settled(workunit, made[0] if "done" in ending else None)
     assert status_of(workunit_facts(workunit.pk), now=NOON) is expected
     assert Workunit.objects.annotate(status=status(NOON)).get().status == expected
+    counted = progress_of([batch], now=NOON)[batch.pk]
+    assert {word: getattr(counted, word) for word in Status} == {
+        word: int(word == expected) for word in Status
+    }

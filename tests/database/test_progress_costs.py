@@ -1,0 +1,75 @@
+"""To say how far batches are costs pages of their own rows alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from scheduler import sql
+from scheduler.models import Batch
+from scheduler.queries.progress import costs_of, progress_of
+from tests.conftest import NOON
+from tests.rows import an_account, an_app
+from tests.scientists import a_batch
+
+pytestmark = pytest.mark.django_db
+
+_FILL = """
+WITH made AS (
+    INSERT INTO workunit (name, app_id, batch_id, outputs, meta, created_at)
+    SELECT 'w' || %(batch)s::bigint || '_' || n, %(app)s, %(batch)s, '[]', '{}', now()
+    FROM generate_series(1, %(count)s::integer) AS n
+    RETURNING id, app_id
+)
+INSERT INTO result (
+    workunit_id, app_id, name, attempt, created_at, server_state, host_id, account_id,
+    sent_at, report_deadline, cpu_time
+)
+SELECT id, app_id, 'r' || id, 0, now(), 4, 1, 1, now(), now(), 2 FROM made
+"""
+
+
+def filled(batch: Batch, count: int) -> Batch:
+    """A batch with so many workunits, each at a host."""
+    with connection.cursor() as cursor:
+        # A bulk load, not moves: triggers and foreign keys would only cost time.
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(_FILL, {"batch": batch.pk, "app": batch.app_id, "count": count})
+        cursor.execute("SET LOCAL session_replication_role = origin")
+        cursor.execute("ANALYZE workunit, result")
+    return batch
+
+
+def pages(name: str, batches: list[Batch]) -> int:
+    """Pages that a statement touches, once the catalog has been read."""
+    params = {"batch_ids": [batch.pk for batch in batches], "now": NOON, "lately": NOON}
+    text = sql.load(name, "scheduler.queries")
+    plan: Any = None
+    with connection.cursor() as cursor:
+        for _ in ("to read the catalog", "to count"):
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", params)
+            (plan,) = cursor.fetchone()
+    top = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+    return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
+
+
+@pytest.mark.parametrize("name", ["batch_progress", "batch_costs"])
+def test_a_batch_is_counted_by_its_own_rows(name):
+    eve, app = an_account("eve"), an_app()
+    mine = filled(a_batch("mine", eve, app=app), 500)
+    alone = pages(name, [mine])
+    filled(a_batch("others", eve, app=app), 20_000)
+    assert pages(name, [mine]) <= 2 * alone + 10
+
+
+@pytest.mark.parametrize("name", ["batch_progress", "batch_costs"])
+def test_a_page_of_batches_costs_what_each_costs(name):
+    eve, app = an_account("eve"), an_app()
+    several = [filled(a_batch(f"b{n}", eve, app=app), 50) for n in range(40)]
+    filled(a_batch("others", eve, app=app), 20_000)
+    assert pages(name, several) <= sum(pages(name, [batch]) for batch in several) + 10
+    assert [one.in_progress for one in progress_of(several, now=NOON).values()] == [50] * 40
+    assert [one.cpu_seconds for one in costs_of(several).values()] == [100] * 40
