@@ -48,7 +48,12 @@ class Quota(serializers.Serializer[object]):
     max_unfinished_workunits = serializers.IntegerField(allow_null=True)
     unfinished_workunits = serializers.IntegerField()
     max_kept_bytes = serializers.IntegerField(allow_null=True)
-    kept_bytes = serializers.IntegerField()
+    kept_bytes = serializers.IntegerField(
+        help_text="Files that are held, inputs of batches, and outputs that are kept."
+    )
+    kept_output_bytes = serializers.IntegerField(
+        help_text="How much of it are outputs, which go when their batch is retired."
+    )
 
 
 class MeOut(serializers.Serializer[object]):
@@ -73,6 +78,7 @@ class Me(Endpoint):
     def get(self, request: Request) -> Response:
         """The account and scopes of the token, its rights and its quota."""
         account, rights = self.account, submitters.rights(self.account)
+        outputs = submitters.kept_output_bytes(account)
         return Response(
             {
                 "account": {
@@ -92,7 +98,8 @@ class Me(Endpoint):
                     "max_unfinished_workunits": rights.max_unfinished_workunits,
                     "unfinished_workunits": submitters.unfinished_workunits(account),
                     "max_kept_bytes": rights.max_kept_bytes,
-                    "kept_bytes": submitters.kept_bytes(account),
+                    "kept_bytes": submitters.kept_bytes(account) + outputs,
+                    "kept_output_bytes": outputs,
                 },
             }
         )

@@ -223,6 +223,8 @@ class _PassOne:
         self.made: submit.Made | None = None
         self.count = self._faulty = 0
         self.first_name = self.last_name = ""
+        #: Bytes of outputs that were kept for the submitter when this was first asked.
+        self._outputs: int | None = None
         self._faults: list[LineFault] = []
         self._names: set[int] = set()
         self._token = secrets.token_hex(4)
@@ -326,7 +328,9 @@ class _PassOne:
             quotas.lock(self.limited)
             inputs = new_inputs.keep(workunits, contents, now=self._now)
             self.holds.add(new_inputs.file_ids(inputs))
-            quotas.require_bytes(self.limited)
+            if self._outputs is None:
+                self._outputs = quotas.outputs_of(self.limited)
+            quotas.require_bytes(self.limited, outputs=self._outputs)
         return inputs
 
     def _name_unknown(self, chunk: list[tuple[int, NewWorkunit]], unknown: set[str]) -> None:
@@ -366,6 +370,7 @@ def _write_once(passed: _PassOne, key: Key | None, now: datetime) -> idempotency
             return idempotency.replay(claim, key.request_hash())
     quotas.lock(passed.limited)
     quotas.require_workunits(passed.limited, passed.count)
+    quotas.require_bytes(passed.limited)
     opened = None
     if passed.head.batch is not None and submitter is not None:
         opened = new_batches.open_batch(

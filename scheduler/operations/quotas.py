@@ -7,7 +7,7 @@ Staff has no quota.  Two submissions at once cannot both take the last of one: e
 from __future__ import annotations
 
 from scheduler.models import Account, Submitter
-from scheduler.queries.submitters import kept_bytes, unfinished_workunits
+from scheduler.queries.submitters import kept_bytes, kept_output_bytes, unfinished_workunits
 
 
 class QuotaExceeded(Exception):
@@ -34,18 +34,31 @@ def require_workunits(account: Account | None, more: int) -> None:
         raise QuotaExceeded(msg)
 
 
-def require_bytes(account: Account | None, more: int = 0) -> None:
-    """Refuse (`QuotaExceeded`) what is kept, with so many bytes more, if that is too much."""
+def require_bytes(account: Account | None, more: int = 0, *, outputs: int | None = None) -> None:
+    """Refuse (`QuotaExceeded`) what is kept, with so many bytes more, if that is too much.
+
+    Files and kept outputs are counted.  Whoever asks again and again gives the `outputs`, bytes,
+    that `outputs_of` said at first.
+    """
     limits = _limits(account)
     if account is None or limits is None or limits.max_kept_bytes is None:
         return
-    most, now = limits.max_kept_bytes, kept_bytes(account)
+    outputs = kept_output_bytes(account) if outputs is None else outputs
+    most, now = limits.max_kept_bytes, kept_bytes(account) + outputs
     if now + more > most:
         msg = (
             f"{account} would have {now + more} bytes of files kept, and may have {most}. "
             "Hint: give up files, retire batches, or ask the project's staff for more."
         )
         raise QuotaExceeded(msg)
+
+
+def outputs_of(account: Account | None) -> int:
+    """How many bytes of outputs count in what somebody may keep; 0 if that is not limited."""
+    limits = _limits(account)
+    if account is None or limits is None or limits.max_kept_bytes is None:
+        return 0
+    return kept_output_bytes(account)
 
 
 def _is_limited(account: Account | None) -> bool:

@@ -49,3 +49,9 @@ def kept_bytes(account: Account) -> int:
     """Add up what an account holds, and the inputs of its batches' workunits, each file once."""
     row = fetch_one("read_kept_bytes", {"account_id": account.pk}) or {}
     return int(row["nbytes"])
+
+
+def kept_output_bytes(account: Account) -> int:
+    """Add up the outputs that are kept for an account until it retires their batches."""
+    row = fetch_one("read_kept_outputs", {"account_id": account.pk}) or {}
+    return int(row["nbytes"])

@@ -28,6 +28,7 @@ from scheduler.models import (
 from scheduler.operations import api_tokens
 from tests.conftest import NOON
 from tests.rows import a_workunit, an_account, an_app, an_app_version
+from tests.scientists import Scientist, a_batch, done_in
 
 LINES = "application/x-ndjson"
 OUT = {"outputs": ["out"]}
@@ -340,6 +341,24 @@ class TestRightsAndQuotas:
         assert not FileHold.objects.exists()
         fits = {**OUT, "input_files": [{"open_name": "in", "content": "12345"}]}
         assert post({"app": "sieve", "workunits": [fits]}).status_code == 201
+
+    def test_outputs_count_in_what_one_may_keep_until_they_are_retired(self, client, app, bob):
+        Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=9, created_at=NOON)
+        scientist, post = Scientist(bob), poster(client, token_of(bob))
+        batch = a_batch("full", bob, app=app, state=Batch.State.COMPLETE)
+        done_in(batch, b"0123456789")
+        done_in(a_batch("others", app=app), b"0123456789")
+        quota = scientist.get("me").json()["quota"]
+        assert (quota["kept_bytes"], quota["kept_output_bytes"]) == (10, 10)
+        inputs = {**OUT, "input_files": [{"open_name": "in", "content": "1"}]}
+        for work in (OUT, inputs):
+            answer = post({"app": "sieve", "workunits": [work]})
+            assert (answer.status_code, answer.json()["code"]) == (403, "quota_exceeded")
+            assert "retire batches" in answer.json()["hint"]
+        assert scientist.post(f"batches/{batch.pk}/retire").status_code == 200
+        assert scientist.get("me").json()["quota"]["kept_bytes"] == 0
+        assert post({"app": "sieve", "workunits": [inputs]}).status_code == 201
+        assert scientist.get("me").json()["quota"]["kept_bytes"] == 1
 
     def test_others_batches_are_not_there(self, client, bob, post):
         made = post({"app": "sieve", "batch": "mine", "workunits": [OUT]}).json()["batch"]

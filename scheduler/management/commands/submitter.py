@@ -107,13 +107,15 @@ def _show(account: Account) -> Answer:
     what = "every app" if rights.all_apps else (", ".join(apps) or "no app")
     managed = [row.app.name for row in rights.apps if row.may_manage]
     unfinished = submitters.unfinished_workunits(account)
+    outputs = submitters.kept_output_bytes(account)
+    kept = submitters.kept_bytes(account) + outputs
     said = [f"{account.email} may submit for {what}{' as staff' if account.is_staff else ''}."]
     if managed:
         said.append(f"Publishes versions of {', '.join(managed)}.")
     said.append(
         f"Has {plural(unfinished, 'unfinished workunit')}"
-        f"{_limit(rights.max_unfinished_workunits)}, and holds files of "
-        f"{plural(submitters.kept_bytes(account), 'byte')}{_limit(rights.max_kept_bytes)}."
+        f"{_limit(rights.max_unfinished_workunits)}, and keeps "
+        f"{plural(kept, 'byte')}{_limit(rights.max_kept_bytes)}, {outputs} of them outputs."
     )
     return Answer(
         " ".join(said),
@@ -125,7 +127,8 @@ def _show(account: Account) -> Answer:
             "max_unfinished_workunits": rights.max_unfinished_workunits,
             "unfinished_workunits": unfinished,
             "max_kept_bytes": rights.max_kept_bytes,
-            "kept_bytes": submitters.kept_bytes(account),
+            "kept_bytes": kept,
+            "kept_output_bytes": outputs,
         },
     )
 
