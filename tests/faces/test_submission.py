@@ -195,7 +195,7 @@ def test_work_may_be_for_one_account_or_host_alone(world: World) -> None:
     assert Workunit.objects.get(name="h").target_host_id == host
 
 
-def test_ten_thousand_jobs_take_a_constant_number_of_statements(world: World) -> None:
+def test_four_hundred_jobs_take_as_many_statements_as_two(world: World) -> None:
     def statements(count: int, name: str) -> int:
         jobs = "".join(
             f"<job><name>{name}{n}</name>{INLINE.format('x')}</job>" for n in range(count)
