@@ -616,6 +616,34 @@ def test_lists_and_one_of_them_show_what_is_there(run, batch, fold):
     assert json.loads(run("show", "workunit", "w0", "--json")[1])["status"] == "done"
 
 
+def test_a_number_is_the_id_of_a_batch_and_what_else_it_may_mean_is_told(run, eve):
+    first = a_batch("b", submitter=eve.account)
+    other = a_batch(str(first.pk), submitter=eve.account)
+    unit = in_batch(first, name="b")
+    for command in (["show"], ["watch"], ["list", "workunits"]):
+        if command == ["watch"]:
+            settled(unit, a_result(unit, "valid"), assimilate_state=2, transition_at=None)
+        code, _, told = run(*command, first.pk)
+        assert code == 0
+        assert f"this is batch {first.pk}; the batch named {first.pk} is {other.pk}." in told
+    assert run("show", first.pk, "--json")[2] == ""
+    assert json.loads(run("show", first.pk, "--json")[1])["name"] == "b"
+    assert json.loads(run("show", "workunit", unit.pk, "--json")[1])["name"] == "b"
+    assert run("show", other.pk)[2] == ""
+
+    code, said, told = run("show", "b")
+    assert (code, f"batch {first.pk}" in said) == (0, True)
+    assert "this is the batch b; scientist show workunit b shows another." in told
+    code, _, told = run("show", 10**6)
+    assert code == 5
+    assert "You have no batch 1000000." in told
+    assert "Hint: say scientist show workunit 1000000, or show result 1000000;" in told
+
+    by_name = a_batch("987654321", submitter=eve.account)
+    code, said, told = run("show", "987654321", "--json")
+    assert (json.loads(said)["id"], told) == (by_name.pk, "")
+
+
 def test_what_is_listed_of_anothers_is_nothing(run, wire):
     theirs = a_batch("theirs", submitter=an_account())
     in_batch(theirs, name="their-workunit")

@@ -58,7 +58,7 @@ def _sorted(context: Context, given: list[str]) -> tuple[list[Batch], list[str]]
     batches, names = [], []
     for which in dict.fromkeys(given):
         try:
-            batches.append(context.project.find_batch(which))
+            batches.append(context.batch(which))
         except NotFoundError:
             if next(context.project.workunits(name=which), None) is None:
                 detail = f"You have no batch and no workunit {which!r}. Nothing was cancelled."
@@ -74,7 +74,7 @@ def retry_batch(context: Context) -> int:
     if bool(options.workunits) == options.failed:
         hint = "say --failed for all that failed, or name workunits."
         raise UsageError("Which workunits shall be submitted again?", hint)
-    batch = context.project.find_batch(options.batch)
+    batch = context.batch(options.batch)
     done = batch.retry_failed(options.workunits or None)
     parts = [f"submitted {count(done.count, 'workunit')} of {batch.name} again"]
     if done.cancelled:
@@ -91,7 +91,7 @@ def retry_batch(context: Context) -> int:
 
 def retire_batch(context: Context) -> int:
     """Carry out `retire`."""
-    batch = context.project.find_batch(context.options.batch)
+    batch = context.batch(context.options.batch)
     far = batch.progress()
     left = far.total - far.over
     unfinished = f" {count(left, 'workunit')} of it are not finished." if left else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +17,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from scientist.batches import Batch
 from scientist.errors import UsageError
 from scientist.project import Project
 
@@ -41,6 +43,17 @@ class Context:
     def project(self) -> Project:
         """The project that is meant, by the token that is known."""
         return self._stack.enter_context(Project(self.options.url, self.options.token))
+
+    def batch(self, which: str) -> Batch:
+        """The batch that is meant by an id or a name.  Raises NotFoundError.
+
+        An id goes before a name that is a number; whom it leads astray is told.
+        """
+        found = self.project.find_batch(which)
+        if found.name != which:
+            for other in itertools.islice(self.project.batches(name=which), 1):
+                self.warn(f"this is batch {found.id}; the batch named {which} is {other.id}.")
+        return found
 
     @property
     def is_live(self) -> bool:

@@ -42,7 +42,8 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         "which",
         metavar="[batch|workunit|result] WHICH",
         nargs="+",
-        help="by name, or by id: a number alone is a batch",
+        help="by name, or by id: a number alone is the id of a batch, a name is looked for among "
+        "batches, then workunits, then results",
     )
     show.set_defaults(command=show_thing)
 
@@ -93,7 +94,7 @@ def _has_bars(context: Context) -> bool:
 
 def _list_workunits(context: Context, most: int | None) -> int:
     options = context.options
-    batch = context.project.find_batch(options.batch).id if options.batch else None
+    batch = context.batch(options.batch).id if options.batch else None
     found = context.project.workunits(batch=batch, status=options.status, app=options.app)
     rows = list(itertools.islice(found, most))
     if context.json:
@@ -119,7 +120,7 @@ def _list_results(context: Context, most: int | None) -> int:
     if options.workunit:
         params["workunit"] = _find_workunit(context, options.workunit)["id"]
     elif options.batch:
-        params["batch"] = context.project.find_batch(options.batch).id
+        params["batch"] = context.batch(options.batch).id
     found = context.project.transport.pages("results", params)
     rows = [read(ResultInfo, one) for one in itertools.islice(found, most)]
     if context.json:
@@ -152,20 +153,31 @@ def show_thing(context: Context) -> int:
     if kind is not None:
         shown[kind](context, given[1])
         return OK
-    for one in shown.values():
+    # What is no kind's name is tried as each; a number is an id, of a batch unless a kind is said.
+    kinds = ["batch"] if given[0].isdecimal() else _KINDS
+    for name in kinds:
         try:
-            one(context, given[0])
+            shown[name](context, given[0])
         except NotFoundError:
-            if given[0].isdecimal():
-                raise
             continue
+        if name == "batch" and not given[0].isdecimal():
+            _tell_of_workunit(context, given[0])
         return OK
-    detail = f"You have no batch, workunit or result {given[0]!r}."
-    raise NotFoundError(404, {"detail": detail, "hint": "scientist list shows your batches."})
+    detail, hint = f"You have no batch, workunit or result {given[0]!r}.", ""
+    if given[0].isdecimal():
+        detail = f"You have no batch {given[0]}."
+        hint = f"say scientist show workunit {given[0]}, or show result {given[0]}; "
+    hint += "scientist list shows your batches."
+    raise NotFoundError(404, {"detail": detail, "hint": hint, "code": "not_found"})
+
+
+def _tell_of_workunit(context: Context, name: str) -> None:
+    if next(context.project.workunits(name=name), None) is not None:
+        context.warn(f"this is the batch {name}; scientist show workunit {name} shows another.")
 
 
 def _show_batch(context: Context, which: str) -> None:
-    info = context.project.find_batch(which).refresh()
+    info = context.batch(which).refresh()
     cost = info.cost
     spent = f"{span(cost.cpu_seconds)} of processor time"
     rows: dict[str, RenderableType | None] = {

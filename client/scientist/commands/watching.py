@@ -51,7 +51,7 @@ def now() -> datetime:
 
 def watch_batch(context: Context) -> int:
     """Carry out `watch`."""
-    batch = context.project.find_batch(context.options.batch)
+    batch = context.batch(context.options.batch)
     every = context.options.interval
     return watch(context, batch, every.total_seconds() if every is not None else INTERVAL)
 
@@ -84,7 +84,7 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
 def fetch_batch(context: Context) -> int:
     """Carry out `fetch`."""
     options = context.options
-    batch = context.project.find_batch(options.batch)
+    batch = context.batch(options.batch)
     layout = Layout(options.folder, flat=options.flat, failed=options.failed)
     with Transfers(context.err, live=context.is_live) as bars:
 
