@@ -122,12 +122,17 @@ class OneVersion(Endpoint):
         """With its files."""
         return Response(AppVersionOut(get_object_or_404(versions(), pk=version_id)).data)
 
+    def rows(self, version_id: int) -> QuerySet[AppVersion]:
+        """What is changed."""
+        return AppVersion.objects.filter(pk=version_id)
+
     @operation(
         "Withdraw an app version, or offer it again",
         name="change_app_version",
         tag="apps",
         answer=AppVersionOut,
         body=ChangedVersion,
+        guarded=True,
     )
     def patch(self, request: Request, version_id: int) -> Response:
         """Its program stays as it is: clients never ask again for a version that they know."""

@@ -80,6 +80,10 @@ class OneApp(Endpoint):
         """By its name."""
         return Response(AppOut(get_object_or_404(_found(), name=name)).data)
 
+    def rows(self, name: str) -> QuerySet[App]:
+        """What is changed."""
+        return App.objects.filter(name=name)
+
     @operation(
         "Change an app",
         name="change_app",
@@ -87,6 +91,7 @@ class OneApp(Endpoint):
         answer=AppOut,
         body=ChangedApp,
         problems=(422,),
+        guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
         """What is not named stays as it is.  For those who may manage the app."""

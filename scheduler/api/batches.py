@@ -30,6 +30,7 @@ from scheduler.queries import progress, submitted
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from django.db.models import QuerySet
     from rest_framework.request import Request
 
 
@@ -170,6 +171,10 @@ class OneBatch(Endpoint):
         [told] = shown([find(request, batch_id)], now=self.now)
         return Response(told)
 
+    def rows(self, batch_id: int) -> QuerySet[Batch]:
+        """What is changed."""
+        return submitted.batches(viewer_of(self.request)).filter(pk=batch_id)
+
     @operation(
         "Change a batch",
         name="change_batch",
@@ -177,6 +182,7 @@ class OneBatch(Endpoint):
         answer=BatchShown,
         body=BatchChanged,
         problems=(409, 422),
+        guarded=True,
     )
     def patch(self, request: Request, batch_id: int) -> Response:
         """Its name, its meta, when it expires, whether it is hurried on."""

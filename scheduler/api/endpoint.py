@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from scheduler.api.body import unknown_name
+from scheduler.api.matching import etag_of
 from scheduler.api.operation import Described, described
 from scheduler.api.paging import ById
 
@@ -124,11 +123,6 @@ class Endpoint(GenericAPIView[Any]):
         ):
             return _conditional(request, answer)
         return answer
-
-
-def etag_of(data: Any) -> str:
-    """Make the ETag of an answer: the digest of what is sent."""
-    return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'
 
 
 def _conditional(request: Request, answer: Response) -> Response:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from drf_spectacular.utils import extend_schema
 
 from scheduler.api.idempotent import obeys_key
+from scheduler.api.matching import obeys_match
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -40,6 +41,7 @@ class Described:
     listed: bool = False
     conditional: bool = False
     idempotent: bool = False
+    guarded: bool = False
     problems: Sequence[int] = field(default_factory=tuple)
 
 
@@ -57,6 +59,7 @@ def operation(  # noqa: PLR0913  by name, each with its default
     conditional: bool = False,
     idempotent: bool = False,
     keyed: bool = False,
+    guarded: bool = False,
     problems: Sequence[int] = (),
     **schema: Any,
 ) -> Callable[[Handler], Handler]:
@@ -67,8 +70,8 @@ def operation(  # noqa: PLR0913  by name, each with its default
     the answer into pages and offers the view's filters.  `body` and `query` are the `Strict`
     serializers that `Endpoint.body` and `Endpoint.query` read.  `access` None means the view's
     `read_scope` or `write_scope`.  `conditional` adds an ETag and answers 304; `idempotent` obeys
-    ``Idempotency-Key`` (`keyed`: the handler does so itself).  `problems` are statuses beside those
-    that follow from all this.
+    ``Idempotency-Key`` (`keyed`: the handler does so itself); `guarded` obeys ``If-Match``.
+    `problems` are statuses beside those that follow from all this.
     """
     if isinstance(answer, Mapping):
         responses: dict[Any, Any] = dict(answer)
@@ -78,6 +81,8 @@ def operation(  # noqa: PLR0913  by name, each with its default
     def describe(handler: Handler) -> Handler:
         if idempotent:
             handler = obeys_key(handler)
+        if guarded:
+            handler = obeys_match(handler)
         handler.described = Described(  # type: ignore[attr-defined]
             access=access,
             body=body,
@@ -85,6 +90,7 @@ def operation(  # noqa: PLR0913  by name, each with its default
             listed=listed,
             conditional=conditional,
             idempotent=idempotent or keyed,
+            guarded=guarded,
             problems=problems,
         )
         decorated: Handler = extend_schema(

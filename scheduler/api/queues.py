@@ -19,6 +19,7 @@ from scheduler.models import Queue
 from scheduler.operations import queues
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
     from rest_framework.request import Request
 
 _ORDERS = ("priority", "fifo", "lifo")
@@ -105,12 +106,17 @@ class OneQueue(Endpoint):
         """By its name."""
         return Response(QueueOut(_find(name)).data)
 
+    def rows(self, name: str) -> QuerySet[Queue]:
+        """What is changed."""
+        return Queue.objects.filter(name=name)
+
     @operation(
         "Change a queue",
         name="change_queue",
         tag="queues",
         answer=QueueOut,
         body=ChangedQueue,
+        guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
         """What is not named stays as it is."""

@@ -141,6 +141,8 @@ class Schema(AutoSchema):
             operation["requestBody"]["required"] = True
         if says is not None and says.idempotent:
             operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        if says is not None and says.guarded:
+            operation.setdefault("parameters", []).append(_IF_MATCH)
         if says is not None and says.conditional:
             operation["responses"]["304"] = {"description": "It is what `If-None-Match` says."}
         for status, response in operation["responses"].items():
@@ -173,6 +175,8 @@ class Schema(AutoSchema):
                 found |= {"413", "415", "422"}
             if says.idempotent:
                 found |= {"409", "422"}
+            if says.guarded:
+                found |= {"412"}
             found |= {str(status) for status in says.problems}
         return found
 
@@ -196,6 +200,14 @@ _IDEMPOTENCY_KEY = {
     "in": "header",
     "description": "Send the same again with the same key, and it is done once; kept for a week.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+
+
+_IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "The `ETag` that was read: what is not any more so is not changed (412).",
+    "schema": {"type": "string"},
 }
 
 
