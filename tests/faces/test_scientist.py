@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.utils import timezone
 
-from scheduler.models import Batch, IdempotencyKey, Workunit
+from scheduler.models import Batch, IdempotencyKey, Submitter, Workunit
 from scheduler.operations import accounts
 from scientist import Project, cli, store, transport, uploads
 from tests.conftest import NOON
@@ -248,6 +248,47 @@ def test_what_the_project_refuses_is_told_with_the_lines_it_is_in(run, fold):
     assert "min_quorum" in said
     assert "Hint: " in said
     assert Workunit.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("quota", "words", "complaint", "hint"),
+    [
+        (
+            {"max_unfinished_workunits": 3},
+            ["--count", "4"],
+            "0 unfinished workunits and may have 3",
+            "submit fewer, wait, or ask the project's staff for more.",
+        ),
+        (
+            {"max_kept_bytes": 5},
+            ["--input-text", "far too long"],
+            "bytes of files kept, and may have 5",
+            "give up files, retire batches, or ask the project's staff for more.",
+        ),
+        (
+            {"max_kept_bytes": 5},
+            ["--count", "1", "--input", "long"],
+            "bytes of files kept, and may have 5",
+            "give up files, retire batches, or ask the project's staff for more.",
+        ),
+    ],
+)
+def test_a_quota_says_what_it_is_and_what_to_do(
+    run, fold, monkeypatch, quota, words, complaint, hint
+):
+    bob = Scientist(email="bob@example.org", name="Bob")
+    Submitter.objects.create(account=bob.account, all_apps=True, created_at=NOON, **quota)
+    monkeypatch.setenv("MANYHANDS_TOKEN", bob.token)
+    Path("long").write_bytes(b"x" * 100_000)
+    code, said, told = run("submit", "fold", *words)
+    assert (code, said) == (4, "")
+    assert complaint in told
+    assert f"Hint: {hint}" in told
+    code, _, told = run("submit", "fold", *words, "--json")
+    assert (code, json.loads(told)["error"]) == (4, "QuotaError")
+    assert (json.loads(told)["code"], json.loads(told)["hint"]) == ("quota_exceeded", hint)
+    assert Workunit.objects.count() == 0
+    assert not Batch.objects.exists()
 
 
 def test_a_batch_waits_for_another_by_its_name(run, fold):

@@ -1,0 +1,79 @@
+"""The thread that asks for answers holds what was asked for, and not the outputs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import tarfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from scientist import transport
+from scientist.futures import Futures
+from scientist.models import BatchInfo
+from scientist.transport import Transport
+
+WORKUNITS, LENGTH = 600, 200_000
+OUTPUT = bytes(LENGTH)
+SHA256 = hashlib.sha256(OUTPUT).hexdigest()
+
+
+def name(number: int) -> str:
+    return f"w{number:04}"
+
+
+class _Outputs(httpx.SyncByteStream):
+    """An archive as the project streams it: made as it is read."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number in range(WORKUNITS):
+            yield _head(f"{name(number)}/out", LENGTH)
+            yield OUTPUT + bytes(-LENGTH % 512)
+        lines = [json.dumps(self._line(number)) for number in range(WORKUNITS)]
+        manifest = "\n".join([*lines, '{"cursor": "c"}\n']).encode()
+        yield _head("MANIFEST.ndjson", len(manifest))
+        yield manifest + bytes(-len(manifest) % 512) + bytes(1024)
+
+    def _line(self, number: int) -> dict[str, object]:
+        output = {"open_name": "out", "nbytes": LENGTH, "sha256": SHA256}
+        output |= {"member": f"{name(number)}/out"}
+        return {"id": number, "name": name(number), "status": "done", "outputs": [output]}
+
+
+def _head(path: str, nbytes: int) -> bytes:
+    about = tarfile.TarInfo(path)
+    about.size = nbytes
+    return about.tobuf()
+
+
+class _Project(httpx.BaseTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert request.url.path.endswith("/batches/1/outputs")
+        return httpx.Response(200, stream=_Outputs())
+
+
+def test_a_large_batch_is_asked_for_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = functools.partial(httpx.Client, transport=_Project())
+    monkeypatch.setattr(transport.httpx, "Client", project)
+    futures = Futures(Transport("http://testserver/"), tmp_path)
+    for number in range(WORKUNITS):
+        futures.add(name(number))
+    futures.begin(BatchInfo(id=1, name="b"))
+    tracemalloc.start()
+    try:
+        paths = [future.result() for future in futures.completed(timeout=60)]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        futures.close()
+    assert {path.read_bytes() == OUTPUT for path in map(Path, map(str, paths))} == {True}
+    assert len(paths) == WORKUNITS
+    # 120 MB went through; a few chunks of it, and a kilobyte or so of each workunit, were held.
+    assert most < 6_000_000
