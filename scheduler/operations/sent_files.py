@@ -77,7 +77,7 @@ def keep(
     """Keep files under their submitter's names.
 
     To send the same file again changes nothing but how long it stays.  Raises `FileChanged`,
-    `storage.BadFileName`, `quotas.QuotaExceeded`.
+    `files.FileInMotion`, `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
     by_name: dict[str, storage.Staged] = {}
     for name, staged in brought:
@@ -88,26 +88,9 @@ def keep(
     with transaction.atomic():
         quotas.lock(account)
         by_sha, _ = files.keep(wanted, now=now)
-        known = _mine(account, list(by_name))
-        for name, file in known.items():
-            if file.sha256 != by_name[name].digest.sha256:
-                raise FileChanged(name)
         _hold(account, by_sha.values(), until)
         quotas.require_bytes(account)
-        JobFile.objects.bulk_create(
-            [
-                JobFile(
-                    account=account,
-                    name=name,
-                    file_id=by_sha[staged.digest.sha256].id,
-                    created_at=now,
-                )
-                for name, staged in sorted(by_name.items())
-            ],
-            update_conflicts=True,
-            unique_fields=["account", "name"],
-            update_fields=["file"],
-        )
+        _name(account, {n: by_sha[staged.digest.sha256] for n, staged in by_name.items()}, now)
 
 
 def find(account: Account | None, names: Iterable[str]) -> dict[str, str]:
@@ -177,6 +160,27 @@ def _make_elsewhere(wanted: Mapping[str, RemoteFile], now: datetime) -> None:
 
 def _digest(key: str) -> str:
     return hashlib.sha256(f"elsewhere\n{key}".encode()).hexdigest()
+
+
+def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> None:
+    """Give files names that no living file has; raises `FileChanged`, `FileInMotion`."""
+    mine = JobFile.objects.filter(account=account, name__in=wanted)
+    mine.filter(file__doomed_at__isnull=False).delete()
+    JobFile.objects.bulk_create(
+        [
+            JobFile(account=account, name=name, file_id=file.id, created_at=now)
+            for name, file in sorted(wanted.items())
+        ],
+        ignore_conflicts=True,
+    )
+    # Looked at afterwards: another program of theirs may have named one in the same moment.
+    known = _mine(account, wanted)
+    for name, file in wanted.items():
+        if name not in known:
+            msg = f"The file {name} was deleted meanwhile. Hint: send it again."
+            raise files.FileInMotion(msg)
+        if known[name].id != file.id:
+            raise FileChanged(name)
 
 
 def _mine(account: Account, names: Iterable[str]) -> dict[str, KnownFile]:
