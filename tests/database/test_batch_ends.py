@@ -314,6 +314,13 @@ def test_what_failed_is_submitted_again_with_all_that_it_was_given():
     assert broken() == []
 
 
+def test_a_name_as_long_as_names_are_is_cut_for_the_next_attempt():
+    batch = a_batch()
+    failed_in(batch, error_mask=2, name="x" * 200)
+    assert retry.retry(batch.pk, now=NOON) == retry.Retried(count=1)
+    assert Workunit.objects.filter(name="x" * 198 + ".2").exists()
+
+
 def test_what_was_cancelled_is_only_tried_again_by_name():
     batch = a_batch()
     stopped = failed_in(batch)
