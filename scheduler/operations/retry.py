@@ -69,9 +69,12 @@ def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime)
     """
     if names is not None:
         _require_failed(batch_id, names)
+    submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
     after, done = 0, Retried()
     while True:
         with transaction.atomic():
+            # Before the batch, as a submission does.
+            quotas.lock(submitter)
             some, last = _retry_some(batch_id, names, after, now)
         done += some
         if last is None:
@@ -113,7 +116,6 @@ def _retry_some(
 
 
 def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
-    quotas.lock(batch.submitter)
     quotas.require_workunits(batch.submitter, len(wanted))
     waits = batch.after_id is not None and new_batches.waits(
         batch.after_id, batch.submitter, after_any=batch.after_any

@@ -1,18 +1,20 @@
-"""Names that submitters give to files, when two of their programs send at once."""
+"""Two programs of one submitter's at the same moment."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from django.db import connection, transaction
 
 from scheduler import storage
-from scheduler.models import File, JobFile
-from scheduler.operations import sent_files
+from scheduler.models import File, JobFile, Submitter
+from scheduler.operations import new_batches, quotas, retry, sent_files
 from tests.conftest import NOON
 from tests.rows import an_account
+from tests.scientists import a_batch, failed_in
 
 
 def send(account, content):
@@ -23,17 +25,38 @@ def send(account, content):
         storage.discard(staged)
 
 
-def await_a_wait(doing: Future[None]) -> None:
-    """Until somebody waits for a lock of ours; who need not wait is done."""
-    give_up_at = time.monotonic() + 30
-    while not doing.done():
-        with connection.cursor() as cursor:
-            # pg_stat_activity would stay as it was at the transaction's first look.
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone() != (0,):
-                return
-        assert time.monotonic() < give_up_at
-        time.sleep(0.01)
+class Meanwhile:
+    """What another thread does, and when it begins."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._threads = ThreadPoolExecutor(1)
+        self._doing: Future[object] | None = None
+
+    def go_on(self) -> None:
+        """Let it begin, and wait until it waits for a lock of ours, or is done."""
+        self._doing = self._threads.submit(self._do)
+        give_up_at = time.monotonic() + 30
+        while not self._doing.done():
+            with connection.cursor() as cursor:
+                # pg_stat_activity would stay as it was at the transaction's first look.
+                cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                if cursor.fetchone() != (0,):
+                    return
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
+
+    def ends(self) -> Future[object]:
+        """Wait for its end."""
+        assert self._doing is not None
+        self._threads.shutdown()
+        return self._doing
+
+    def _do(self) -> object:
+        try:
+            return self._act()
+        finally:
+            connection.close()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -41,17 +64,26 @@ def await_a_wait(doing: Future[None]) -> None:
 def test_a_name_is_one_content_whoever_of_two_is_first(other):
     ada = an_account("ada")
 
-    def second():
-        try:
-            send(ada, other)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(1) as threads:
-        with transaction.atomic():
-            send(ada, b"first")
-            sending = threads.submit(second)
-            await_a_wait(sending)
-        error = sending.exception(30)
+    other_program = Meanwhile(lambda: send(ada, other))
+    with transaction.atomic():
+        send(ada, b"first")
+        other_program.go_on()
+    error = other_program.ends().exception()
     assert (type(error) is sent_files.FileChanged) == (other != b"first"), error
     assert JobFile.objects.get().file == File.objects.get()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_retry_and_a_submission_into_the_same_batch_wait_for_each_other():
+    ada = an_account("ada")
+    Submitter.objects.create(account=ada, max_unfinished_workunits=9, created_at=NOON)
+    batch = a_batch(submitter=ada)
+    failed_in(batch, error_mask=2)
+    other_program = Meanwhile(lambda: retry.retry(batch.pk, now=NOON))
+    with transaction.atomic():
+        quotas.lock(ada)
+        other_program.go_on()
+        new_batches.open_batch(
+            batch.pk, app_id=batch.app_id, app=batch.app.name, submitter=ada, now=NOON
+        )
+    assert other_program.ends().result() == retry.Retried(count=1)
