@@ -65,7 +65,7 @@ def collect(
 
 def _manifest(wanted: Collection) -> Iterator[bytes]:
     for answer in wanted.answers():
-        yield _line(_told(answer, [_described(output) for output in answer.outputs]))
+        yield _line(_told(answer, _described(answer)))
     yield _line({"cursor": wanted.next_cursor()})
 
 
@@ -73,10 +73,9 @@ def _archive(wanted: Collection, form: str) -> Iterator[bytes]:
     bundle: storage.Bundle = storage.BUNDLES[form]()
     with storage.spooled() as manifest:
         for answer in wanted.answers():
-            outputs: list[dict[str, Any]] = []
-            for output in answer.outputs:
-                outputs.append(_described(output))
-                yield from _file(bundle, answer, output, outputs[-1], wanted.now)
+            outputs = _described(answer)
+            for output, told in zip(answer.outputs, outputs, strict=True):
+                yield from _file(bundle, answer, output, told, wanted.now)
             manifest.write(_line(_told(answer, outputs)))
         manifest.write(_line({"cursor": wanted.next_cursor()}))
         nbytes = manifest.tell()
@@ -93,11 +92,12 @@ def _file(
         try:
             source = stack.enter_context(storage.open_upload(output.name))
         except (OSError, storage.BadFileName):
+            del told["member"]
             told["missing"] = True
             return
-        name = told["member"] = storage.member_name(answer.name, output.open_name)
+        at = answer.finished_at or now
         try:
-            yield from bundle.add(name, source, output.nbytes, answer.finished_at or now)
+            yield from bundle.add(told["member"], source, output.nbytes, at)
         except storage.Shortened:
             told["damaged"] = True
 
@@ -113,8 +113,21 @@ def _told(answer: Answer, outputs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _described(output: Brought) -> dict[str, Any]:
-    return {"open_name": output.open_name, "nbytes": output.nbytes, "sha256": output.sha256}
+def _described(answer: Answer) -> list[dict[str, Any]]:
+    """What is told of each output, with its name in an archive: there, too, no two have the same.
+
+    Those of "a:b" and "a_b" would be, for not every system has colons in names.
+    """
+    described: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    for output in answer.outputs:
+        name = output.open_name
+        while (member := storage.member_name(answer.name, name)) in taken:
+            name = f"{output.position}_{name}"
+        taken.add(member)
+        facts = {"open_name": output.open_name, "nbytes": output.nbytes, "sha256": output.sha256}
+        described.append(facts | {"member": member})
+    return described
 
 
 def _line(facts: dict[str, Any]) -> bytes:

@@ -196,6 +196,24 @@ def test_a_cursor_of_another_batch_or_of_nobody_is_refused(eve):
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_cursor")
 
 
+def test_outputs_that_no_archive_tells_apart_get_names_of_their_own(eve):
+    batch = a_batch(submitter=eve.account)
+    asked = [{"open_name": name, "max_nbytes": 9} for name in ("a:b", "a_b")]
+    first = done_in(batch, b"1", outputs=asked).canonical_result.output_files.get()
+    second = storage.upload_path("second_1")
+    second.parent.mkdir(parents=True, exist_ok=True)
+    second.write_bytes(b"2")
+    ResultFile.objects.create(
+        result=first.result, position=1, name=second.name, nbytes=1, sha256="0" * 64
+    )
+    [line, _] = ndjson(eve, batch)
+    members = [output["member"] for output in line["outputs"]]
+    assert members == [f"{line['name']}/a_b", f"{line['name']}/1_a_b"]
+    archive = eve.content(f"batches/{batch.pk}/outputs", {"format": "tar"})
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        assert tar.getnames() == [*members, "MANIFEST.ndjson"]
+
+
 def test_one_workunit_may_be_asked_for_by_name_or_id(eve):
     batch = a_batch(submitter=eve.account)
     done_in(batch)
