@@ -17,9 +17,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from scheduler import wakeups
+from scheduler.facts.new_work import NewBatch
 from scheduler.models import Account, Batch, Workunit
 from scheduler.operations import cancel
 from scheduler.operations.submission_checks import may_wish
+from scheduler.policy import submission
 from scheduler.sql import execute, fetch
 
 #: How much higher the priority of an accelerated batch is; with fair shares, seconds: 11 days.
@@ -73,8 +75,8 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
     """Change `expire_at`, `meta`, `name`, `accelerate` or `accelerate_tail` of a batch.
 
     Raises `BatchNotReady` for one that is over, where only `name` and `meta` may change;
-    `BadChange` for a moment that is past, a name that another batch has, or a wish to be sent
-    before all others where the project shares fairly.
+    `BadChange` for a moment that is past, a name that is none or another batch's, meta that cannot
+    be kept, or a wish to be sent before all others where the project shares fairly.
     """
     if changes.get("accelerate") and not may_wish(by):
         msg = (
@@ -92,6 +94,9 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
             raise BadChange(msg)
         if changes.get("accelerate") is not None:
             accelerate(batch_id, on=changes["accelerate"], now=now)
+        words = NewBatch(name=changes.get("name"), meta=changes.get("meta", {}))
+        if faults := submission.batch_faults(words, now=now):
+            raise BadChange(" ".join(map(str, faults)))
         try:
             with transaction.atomic():
                 Batch.objects.filter(pk=batch_id).update(**columns)

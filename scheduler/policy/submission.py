@@ -30,6 +30,9 @@ COMFORTABLE_RUN_TIMES = 3
 #: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
 TYPICAL_FPOPS = 1e9
 
+#: The longest command line and meta, in characters: lists show them, a thousand a page.
+MOST_WORDS = 65_536
+
 #: What Python reads and can add to: a moment beyond, or a sum that is infinite, would stop the
 #: transactions of everybody whose work is read with it.
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,7 +99,7 @@ def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tupl
         key = _shape(workunit)
         if (shared := common.get(key)) is None:
             shared = common[key] = _shape_faults(workunit, now)
-        says_more = workunit.name is not None or workunit.meta or "\0" in workunit.command_line
+        says_more = workunit.name is not None or workunit.meta or _line_fault(workunit.command_line)
         words = (*_name(workunit), *shared, *_words(workunit)) if says_more else shared
         files = (key, *map(id, workunit.input_files))
         if files in fine and not words:
@@ -141,8 +144,8 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
         )
     if batch.priority is not None and abs(batch.priority) > _MAX_INT:
         yield Fault(f"priority is {batch.priority}.", f"give a number up to {_MAX_INT}.")
-    if batch.meta and (why := _not_json(batch.meta)):
-        yield Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
+    if batch.meta and (fault := _meta_fault(batch.meta)):
+        yield fault
     if batch.after_any and batch.after is None:
         yield Fault("after_any is given without after.", "name the batch that this one follows.")
     if batch.expire_at is not None:
@@ -224,19 +227,34 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _words(workunit: NewWorkunit) -> Iterator[Fault]:
-    if "\0" in workunit.command_line:
-        yield Fault("The command line contains a NUL character.", "leave it out.")
-    if workunit.meta and (why := _not_json(workunit.meta)):
-        yield Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
+    if fault := _line_fault(workunit.command_line):
+        yield fault
+    if workunit.meta and (fault := _meta_fault(workunit.meta)):
+        yield fault
 
 
-def _not_json(value: Mapping[str, Any]) -> str | None:
+def _line_fault(line: str) -> Fault | None:
+    if "\0" in line:
+        return Fault("The command line contains a NUL character.", "leave it out.")
+    if len(line) > MOST_WORDS:
+        said = f"The command line has {len(line)} characters."
+        return Fault(said, f"give {MOST_WORDS} at most, and the rest as an input file.")
+    return None
+
+
+def _meta_fault(value: Mapping[str, Any]) -> Fault | None:
     try:
         text = json.dumps(dict(value), allow_nan=False)
     except (TypeError, ValueError) as error:
-        return str(error)
+        return Fault(f"meta cannot be written as JSON: {error}.", "use plain values that JSON has.")
     # PostgreSQL's jsonb takes every character but this one.
-    return "it contains a NUL character" if "\\u0000" in text else None
+    if "\\u0000" in text:
+        why = "it contains a NUL character"
+        return Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
+    if len(text) > MOST_WORDS:
+        said = f"meta has {len(text)} characters as JSON."
+        return Fault(said, f"give {MOST_WORDS} at most, and the rest as an input file.")
+    return None
 
 
 def _replication(workunit: NewWorkunit) -> Iterator[Fault]:
@@ -377,6 +395,11 @@ def _input(file: NewFile) -> Iterator[Fault]:
         yield Fault(
             f"sha256 of input file {file.open_name!r} is {file.sha256[:80]!r}.",
             "give 64 lower-case hexadecimal digits.",
+        )
+    if file.known_as is not None and "\0" in file.known_as:
+        yield Fault(
+            f"known_as of input file {file.open_name!r} contains a NUL character.",
+            "give the name that the server gave.",
         )
     yield from _open_name(file.open_name)
 

@@ -183,6 +183,12 @@ def test_a_batch_is_changed_but_not_into_nonsense():
         batches.change(batch.pk, {"expire_at": NOON}, by=batch.submitter, now=NOON)
     with pytest.raises(BadChange, match="There is a batch 'taken' already"):
         batches.change(batch.pk, {"name": "taken"}, by=batch.submitter, now=NOON)
+    for nonsense, words in (
+        ({"name": "a\nb"}, "is not a name for a batch"),
+        ({"meta": {"a": "x" * 65_536}}, "meta has 65545 characters"),
+    ):
+        with pytest.raises(BadChange, match=words):
+            batches.change(batch.pk, nonsense, by=batch.submitter, now=NOON)
     update(batch, state=State.RETIRED)
     with pytest.raises(BatchNotReady, match="change its name or meta alone"):
         batches.change(batch.pk, {"accelerate": True}, by=batch.submitter, now=NOON)

@@ -7,6 +7,7 @@ from tests.mutate.switching import Code, Sql, Switch, always
 AIMING = "tests/pure/policy/test_aiming.py"
 SHARES = "tests/pure/policy/test_shares.py"
 SHARES_KEPT = "tests/database/test_shares.py"
+SUBMISSION = "tests/pure/policy/test_submission.py"
 BATCH_TAILS = "tests/faces/test_batch_tails.py"
 BATCHES = "tests/database/test_batches.py"
 MAINTENANCE = "tests/database/test_maintenance.py"
@@ -37,6 +38,21 @@ RULES = (
         "Adaptive replication needs room",
         Code("scheduler.policy.aiming:_adaptive", always(())),
         (AIMING,),
+    ),
+    Switch(
+        "A moment that no program reads is refused",
+        Code("scheduler.policy.submission:_is_unreadable", always(False)),
+        (SUBMISSION,),
+    ),
+    Switch(
+        "A command line has an end",
+        Code("scheduler.policy.submission:_line_fault", always(None)),
+        (SUBMISSION,),
+    ),
+    Switch(
+        "What is told of a workunit can be kept, and has an end",
+        Code("scheduler.policy.submission:_meta_fault", always(None)),
+        (SUBMISSION,),
     ),
     Switch(
         "Idle submitters save nothing up",
