@@ -26,6 +26,15 @@ MOST_NAMED: Final = 2000
 #: As long as a cursor may be, in characters and, unpacked, in bytes.
 LONGEST: Final = 8000
 _LONGEST_UNPACKED: Final = 100_000
+_NONSENSE: Final = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    OSError,
+    RecursionError,
+    zlib.error,
+    binascii.Error,
+)
 
 
 class BadCursor(ValueError):
@@ -75,7 +84,7 @@ def read(text: str, *, batch_id: int) -> Cursor:
             last += int(step)
             ids.add(last)
         cursor = Cursor(int(its_batch), datetime.fromtimestamp(at, UTC), frozenset(ids))
-    except (ValueError, TypeError, OverflowError, OSError, zlib.error, binascii.Error) as error:
+    except _NONSENSE as error:
         raise BadCursor(msg) from error
     if cursor.batch_id != batch_id:
         raise BadCursor(msg)

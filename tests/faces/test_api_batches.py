@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import tarfile
 import zipfile
+import zlib
 from datetime import timedelta
 
 import pytest
@@ -191,7 +193,8 @@ def test_a_later_call_brings_only_what_came_since(eve):
 def test_a_cursor_of_another_batch_or_of_nobody_is_refused(eve):
     batch, other = a_batch(submitter=eve.account), a_batch("c", eve.account)
     cursor = ndjson(eve, batch)[-1]["cursor"]
-    for query in ({"since": cursor}, {"since": "nonsense"}):
+    nested = base64.urlsafe_b64encode(zlib.compress(b"[" * 90_000, 9)).decode()
+    for query in ({"since": cursor}, {"since": "nonsense"}, {"since": nested}):
         answer = eve.get(f"batches/{other.pk}/outputs", query)
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_cursor")
 
