@@ -10,10 +10,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.management.people import account_of
 from scheduler.models import Account, Batch
 from scheduler.operations import batches as operations
 from scheduler.queries import batches
-from scheduler.queries.accounts import find_account_by_email
 from scheduler.queries.progress import progress_of
 
 #: How many characters a bar has.
@@ -67,13 +67,7 @@ class Command(Conversation):
 
 
 def _submitter(email: str | None) -> Account | None:
-    if email is None:
-        return None
-    account = find_account_by_email(email)
-    if account is None:
-        msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
-        raise CommandError(msg)
-    return account
+    return None if email is None else account_of(email)
 
 
 def _list(submitter: Account | None) -> Answer:

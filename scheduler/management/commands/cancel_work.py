@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.people import account_of
 from scheduler.operations import cancel
-from scheduler.queries.accounts import find_account_by_email
 
 
 class Command(Conversation):
@@ -72,10 +72,4 @@ class Command(Conversation):
 
     @staticmethod
     def _submitter(email: str | None) -> Any:
-        if email is None:
-            return None
-        account = find_account_by_email(email)
-        if account is None:
-            msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
-            raise CommandError(msg)
-        return account
+        return None if email is None else account_of(email)

@@ -20,9 +20,9 @@ from rich.progress import track
 from scheduler import storage
 from scheduler.management import templated_work
 from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
+from scheduler.management.people import account_of
 from scheduler.models import Account, Team
 from scheduler.operations import bulk, files, submit, templates
-from scheduler.queries.accounts import find_account_by_email
 from scheduler.storage import BadFileName
 
 #: From so many on, a bar shows how far it is.
@@ -273,7 +273,7 @@ def _of_file(
 
 
 def _account_id(email: str | None) -> int | None:
-    return None if email is None else _account(email).pk
+    return None if email is None else account_of(email).pk
 
 
 def _team_id(name: str | None) -> int | None:
@@ -286,17 +286,9 @@ def _team_id(name: str | None) -> int | None:
     return found
 
 
-def _account(email: str) -> Account:
-    account = find_account_by_email(email)
-    if account is None:
-        msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
-        raise CommandError(msg)
-    return account
-
-
 def _submitter(email: str | None, *, needed: bool) -> Account | None:
     if email is not None:
-        return _account(email)
+        return account_of(email)
     staff = list(Account.objects.filter(is_staff=True)[:2]) if needed else []
     if needed and len(staff) != 1:
         msg = "A batch is a person's. Hint: say whose with --submitter EMAIL."

@@ -9,10 +9,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.people import account_of
 from scheduler.models import Account, App
 from scheduler.operations import submitters as operations
 from scheduler.queries import submitters
-from scheduler.queries.accounts import find_account_by_email
 
 _ACTIONS = ("allow", "forbid", "show")
 
@@ -47,13 +47,7 @@ class Command(Conversation):
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Do the one thing that is asked for."""
-        account = find_account_by_email(options["email"])
-        if account is None:
-            msg = (
-                f"No account has the e-mail address {options['email']!r}. "
-                "Hint: `manage.py create_account EMAIL` makes one."
-            )
-            raise CommandError(msg)
+        account = account_of(options["email"])
         if options["action"] == "allow":
             return _allow(account, options)
         if options["action"] == "forbid":

@@ -9,9 +9,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, duration
+from scheduler.management.people import account_of
 from scheduler.models import Account, ApiToken
 from scheduler.operations import api_tokens
-from scheduler.queries.accounts import find_account_by_email
 
 _ACTIONS = ("create", "list", "revoke")
 
@@ -43,13 +43,7 @@ class Command(Conversation):
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Do the one thing that is asked for."""
-        account = find_account_by_email(options["email"])
-        if account is None:
-            msg = (
-                f"No account has the e-mail address {options['email']!r}. "
-                "Hint: `manage.py create_account EMAIL` makes one."
-            )
-            raise CommandError(msg)
+        account = account_of(options["email"])
         if options["action"] == "create":
             return _create(account, options)
         if options["action"] == "list":
