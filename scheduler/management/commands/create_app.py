@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandParser
+from django.db.models import TextChoices
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation
@@ -46,17 +47,9 @@ class Command(Conversation):
         """Ask for what an app is known by, and its rules."""
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--title", default="", help="the name that volunteers read")
-        parser.add_argument(
-            "--kind",
-            choices=AppKind.values,
-            default=AppKind.NATIVE.value,
-            help="what is published of it (default: native)",
-        )
-        parser.add_argument(
-            "--success-rule",
-            choices=SuccessRule.values,
-            default=SuccessRule.EXIT_CODE.value,
-            help="what makes a report a success (default: exit_code)",
+        _ask_choice(parser, "--kind", AppKind.NATIVE, "what is published of it")
+        _ask_choice(
+            parser, "--success-rule", SuccessRule.EXIT_CODE, "what makes a report a success"
         )
         parser.add_argument(
             "--workunit-defaults",
@@ -67,18 +60,9 @@ class Command(Conversation):
         )
         parser.add_argument("--validator", default="bitwise", help="(default: bitwise)")
         parser.add_argument("--assimilator", default="copy_files", help="(default: copy_files)")
-        parser.add_argument(
-            "--one-result-per",
-            choices=OneResultPer.values,
-            default=OneResultPer.ACCOUNT.value,
-            help="how apart the results of a workunit are kept (default: account)",
-        )
-        parser.add_argument(
-            "--credit-rule",
-            choices=CreditRule.values,
-            default=CreditRule.RUNTIME.value,
-            help="how valid results are paid (default: runtime)",
-        )
+        apart = "how apart the results of a workunit are kept"
+        _ask_choice(parser, "--one-result-per", OneResultPer.ACCOUNT, apart)
+        _ask_choice(parser, "--credit-rule", CreditRule.RUNTIME, "how valid results are paid")
         parser.add_argument("--beta", action="store_true", help="for volunteers who want to test")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
@@ -105,3 +89,13 @@ class Command(Conversation):
                 "success_rule": app.success_rule,
             },
         )
+
+
+def _ask_choice(parser: CommandParser, name: str, usual: TextChoices, what: str) -> None:
+    """Ask for one of the choices of which `usual` is what is taken if nothing is said."""
+    parser.add_argument(
+        name,
+        choices=type(usual).values,
+        default=usual.value,
+        help=f"{what} (default: {usual.value})",
+    )
