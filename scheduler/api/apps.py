@@ -14,7 +14,7 @@ from scheduler.api.authentication import Scope, may
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, TrueOrFalse, Word
 from scheduler.api.operation import operation
-from scheduler.api.problems import Problem
+from scheduler.api.problems import Problem, parted
 from scheduler.models import App
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions, apps, submitters
@@ -117,13 +117,20 @@ def _refuse_reserved(request: Request, wishes: dict[str, Any]) -> None:
 
 
 def _bad(refusal: apps.BadApp) -> Problem:
-    errors: list[dict[str, Any]] = []
-    for name, sentences in refusal.faults.items():
-        for said in sentences:
-            detail, _, hint = said.partition(" Hint: ")
-            where = "" if name == "__all__" else f"/{name}"
-            errors.append({"pointer": where, "detail": detail} | ({"hint": hint} if hint else {}))
-    return Problem(422, "bad_app", str(refusal), errors=errors)
+    errors: list[dict[str, Any]] = [
+        {"pointer": "" if name == "__all__" else f"/{name}", **parted(said)}
+        for name, sentences in refusal.faults.items()
+        for said in sentences
+    ]
+    said = "; ".join(f"{one['pointer'][1:]}: {one['detail']}".removeprefix(": ") for one in errors)
+    hint = errors[0].get("hint") if len(errors) == 1 else None
+    return Problem(
+        422,
+        "bad_app",
+        f"The app cannot be as it is described: {said}",
+        hint=hint or "correct these.",
+        errors=errors,
+    )
 
 
 urlpatterns = [

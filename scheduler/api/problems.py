@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 CONTENT_TYPE = "application/problem+json"
 #: When to come again if the database or the store of files is away, or somebody else is served.
 RETRY_AFTER_SECONDS = 5
+_HINT = re.compile(r"\s*\bHint:\s*")
 _AWAY = HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -63,20 +65,28 @@ def problem(
     hint: str = "",
     errors: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The body: a ``Hint:`` at the end of the sentence becomes a field of its own."""
-    sentence, said = _parted(detail)
+    """The body: a ``Hint:`` at the end of a sentence becomes a field of its own."""
     body: dict[str, Any] = {
         "type": f"urn:manyhands:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
-        "detail": sentence,
+        **parted(detail, hint=hint),
     }
-    if hint or said:
-        body["hint"] = hint or said
     if errors:
-        body["errors"] = errors
+        body["errors"] = [one | parted(one["detail"], hint=one.get("hint", "")) for one in errors]
     return body
+
+
+def parted(said: str, *, hint: str = "") -> dict[str, str]:
+    """Part what happened from what to do: ``{detail, hint?}``; a `hint` goes before what is said.
+
+    >>> parted("It is full. Hint: wait. Hint: or go.")
+    {'detail': 'It is full.', 'hint': 'wait. or go.'}
+    """
+    detail, *hints = _HINT.split(said)
+    hint = hint or " ".join(hints)
+    return {"detail": detail} | ({"hint": hint} if hint else {})
 
 
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST's shape; a kind each
@@ -133,11 +143,6 @@ def _summary(errors: list[dict[str, Any]]) -> str:
     return f"The request is not valid: {f'{where}: ' if where else ''}{first['detail']}{more}"
 
 
-def _parted(detail: str) -> tuple[str, str]:
-    sentence, _, hint = detail.partition(" Hint: ")
-    return sentence, hint
-
-
 def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:
     if isinstance(detail, dict):
         for name, inner in detail.items():
@@ -157,8 +162,7 @@ def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:
 
 
 def _fault(pointer: str, said: str) -> dict[str, Any]:
-    detail, hint = _parted(said)
-    return {"pointer": pointer, "detail": detail} | ({"hint": hint} if hint else {})
+    return {"pointer": pointer, **parted(said)}
 
 
 def _response(body: dict[str, Any]) -> Response:

@@ -21,7 +21,7 @@ from tests.faces.owned import PLACES, everything
 
 CASES = int(os.environ.get("API_CASES", "5"))
 #: What a request that has the schema's shape may be answered, beside success: it is understood.
-UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "416", "422", "429"]
+UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "412", "416", "422", "429"]
 
 
 def configuration(token: str, *, phases: list[str], parameters: dict[str, Any]):
