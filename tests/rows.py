@@ -111,10 +111,12 @@ def a_result(
         created_at=workunit.created_at,
         server_state=1 if word == "inactive" else 2,
     )
-    walk(result, server_state=server_state, outcome=outcome, **fields)
-    walk(result, validate_state=validate_state)
+    _walk(result, server_state=server_state, outcome=outcome, **fields)
+    if validate_state:
+        _walk(result, validate_state=validate_state)
     for state in {0: (), 1: (1,), 2: (1, 2), 3: (1, 3)}[files_state]:
-        walk(result, file_delete_state=state)
+        _step(result, file_delete_state=state)
+    result.refresh_from_db()
     if output is not None:
         an_output(result, output, uploaded=uploaded)
     return result
@@ -122,20 +124,30 @@ def a_result(
 
 def walk(result: Result, **fields: Any) -> None:
     """Move a result by the ways that the law leaves, one update a step."""
+    _walk(result, **fields)
+    result.refresh_from_db()
+
+
+def _walk(result: Result, **fields: Any) -> None:
     target = fields.get("server_state", 0)
     if target in {4, 5} and result.server_state < 4 and fields.get("outcome") not in {2, 5}:
-        update(result, **{**fields, "server_state": 4, "outcome": 0})
-    if result.validate_state == 0 and fields.get("validate_state") == 4 and result.outcome == 1:
-        fields["validate_state"] = 4
+        _step(result, **{**fields, "server_state": 4, "outcome": 0})
     if result.outcome == 0 and fields.get("outcome") == 6:
-        update(result, server_state=5, outcome=1)
-    update(result, **fields)
+        _step(result, server_state=5, outcome=1)
+    _step(result, **fields)
 
 
 def update(row: Any, **fields: Any) -> None:
     """Change some columns, and nothing but these."""
-    type(row).objects.filter(pk=row.pk).update(**fields)
+    _step(row, **fields)
     row.refresh_from_db()
+
+
+def _step(row: Any, **fields: Any) -> None:
+    """Change them, and believe that they are so: who is done reads the row anew."""
+    type(row).objects.filter(pk=row.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(row, name, value)
 
 
 def an_output(
@@ -180,15 +192,15 @@ def an_input(workunit: Workunit, data: bytes = b"in", *, file: File | None = Non
 def settled(workunit: Workunit, canonical: Result | None = None, **fields: Any) -> Workunit:
     """Give a workunit its answer, or its reason why not, and what follows from it."""
     if canonical is None:
-        update(workunit, error_mask=16)
+        _step(workunit, error_mask=16)
     else:
-        update(workunit, canonical_result=canonical)
+        _step(workunit, canonical_result=canonical)
     done = fields.pop("assimilate_state", 0)
     files = fields.pop("file_delete_state", 0)
     for state in range(1, done + 1):
-        update(workunit, assimilate_state=state)
+        _step(workunit, assimilate_state=state)
     for state in {0: (), 1: (1,), 2: (1, 2), 3: (1, 3)}[files]:
-        update(workunit, file_delete_state=state)
+        _step(workunit, file_delete_state=state)
     if done == 2:
         fields = {"finished_at": NOON - timedelta(hours=1)} | fields
     update(workunit, **fields)
