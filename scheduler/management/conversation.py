@@ -7,6 +7,7 @@ import re
 from abc import abstractmethod
 from argparse import SUPPRESS, ArgumentTypeError
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -95,6 +96,20 @@ def moment(text: str) -> datetime:
         msg = f"{text!r} is no moment. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
         raise ArgumentTypeError(msg) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read a JSON object; for argparse.
+
+    >>> json_object('{"min_quorum": 2}')
+    {'min_quorum': 2}
+    """
+    with suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    msg = f"{text!r:.80} is no JSON object. Hint: write one, such as '{{\"min_quorum\": 2}}'."
+    raise ArgumentTypeError(msg)
 
 
 def plural(count: int, noun: str) -> str:

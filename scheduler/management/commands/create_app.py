@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,26 +9,9 @@ from django.core.management.base import CommandParser
 from django.db.models import TextChoices
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation
+from scheduler.management.conversation import Answer, Conversation, json_object
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 from scheduler.operations import app_versions, apps
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object; for argparse.
-
-    >>> json_object('{"min_quorum": 2}')
-    {'min_quorum': 2}
-    """
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        msg = f'This is no JSON: {error}. Hint: write one object, such as {{"min_quorum": 2}}.'
-        raise ArgumentTypeError(msg) from error
-    if not isinstance(found, dict):
-        msg = 'This is no JSON object. Hint: write one, such as {"min_quorum": 2}.'
-        raise ArgumentTypeError(msg)
-    return found
 
 
 class Command(Conversation):

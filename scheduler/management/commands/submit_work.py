@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +18,14 @@ from rich.progress import track
 
 from scheduler import storage
 from scheduler.management import templated_work
-from scheduler.management.conversation import Answer, Conversation, duration, moment, plural
+from scheduler.management.conversation import (
+    Answer,
+    Conversation,
+    duration,
+    json_object,
+    moment,
+    plural,
+)
 from scheduler.management.people import account_of
 from scheduler.models import Account, Team
 from scheduler.operations import bulk, files, submit, templates
@@ -140,20 +146,6 @@ def _ask_batch(parser: CommandParser) -> None:
     )
     parser.add_argument("--meta", type=json_object, metavar="JSON", help="kept with each workunit")
     parser.add_argument("--keep-outputs", action="store_true", help="until the batch is retired")
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object; for argparse.
-
-    >>> json_object('{"k": 1}')
-    {'k': 1}
-    """
-    with suppress(ValueError):
-        found = json.loads(text)
-        if isinstance(found, dict):
-            return found
-    msg = f"{text!r} is no JSON object. Hint: write '{{\"k\": 1}}'."
-    raise ArgumentTypeError(msg)
 
 
 def _batch(options: Mapping[str, Any]) -> submit.NewBatch | None:
