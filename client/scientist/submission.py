@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -169,11 +169,6 @@ class Submission:
         if self._part.is_full:
             self._send()
         return name
-
-    def add_all(self, works: Iterable[Work]) -> None:
-        """Take all of them."""
-        for work in works:
-            self.add(work)
 
     def finish(self) -> models.Submitted:
         """Send what is there.  Raises UsageError if that is nothing, and what sending does."""

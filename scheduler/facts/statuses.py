@@ -24,8 +24,6 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-#: Statuses after which nothing more comes.
-ANSWERED: Final = (Status.DONE, Status.FAILED)
 #: A success is waited for as long as it may still become the answer.
 AWAITED: Final = (ValidateState.INIT, ValidateState.VALID, ValidateState.INCONCLUSIVE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -13,7 +13,6 @@ from typing import Any, LiteralString, TypeVar
 
 from django.conf import settings
 from django.db import connection
-from psycopg.types.json import Jsonb
 
 from scheduler.sql.prepared import Answer, run
 from scheduler.sql.prepared import Params as Params
@@ -118,11 +117,6 @@ def array(values: Iterable[float | datetime | Decimal | None]) -> str:
     For a fifth of psycopg's time, which asks each value of a list for its type.
     """
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
-
-
-def json_array(values: Sequence[Any]) -> list[Jsonb]:
-    """Wrap values so that psycopg sends them as an array of jsonb."""
-    return [Jsonb(value) for value in values]
 
 
 def _fetch(name: str, params: Params, package: str) -> tuple[tuple[str, ...], list[Row]]:
