@@ -51,16 +51,15 @@ def _head(path: str, nbytes: int) -> bytes:
     return about.tobuf()
 
 
-class _Project(httpx.BaseTransport):
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        assert request.url.path.endswith("/batches/1/outputs")
-        return httpx.Response(200, stream=_Outputs())
+def _project(request: httpx.Request) -> httpx.Response:
+    assert request.url.path.endswith("/batches/1/outputs")
+    return httpx.Response(200, stream=_Outputs())
 
 
 def test_a_large_batch_is_asked_for_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = functools.partial(httpx.Client, transport=_Project())
+    project = functools.partial(httpx.Client, transport=httpx.MockTransport(_project))
     monkeypatch.setattr(transport.httpx, "Client", project)
     futures = Futures(Transport("http://testserver/"), tmp_path)
     for number in range(WORKUNITS):
