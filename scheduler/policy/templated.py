@@ -23,6 +23,7 @@ BOINC_DEFAULTS: Mapping[str, float] = {
 }
 #: How many times its estimate a workunit may run, where nobody says a bound.
 _BOUND_OF_ESTIMATE = 10
+_MOST_SECONDS = 8.6e13
 _WHOLE = frozenset(
     {
         "min_quorum",
@@ -151,7 +152,8 @@ def _fields(said: Mapping[str, float], base: NewWorkunit, *, told: set[str]) -> 
         name: int(value) if name in _WHOLE else value for name, value in said.items()
     }
     if "delay_bound" in said:
-        fields["delay_bound"] = timedelta(seconds=said["delay_bound"])
+        # `submission` says that it is too much; no timedelta holds more.
+        fields["delay_bound"] = timedelta(seconds=min(said["delay_bound"], _MOST_SECONDS))
     estimate = fields.get("rsc_fpops_est", base.rsc_fpops_est)
     if "rsc_fpops_bound" not in told and estimate > base.rsc_fpops_bound:
         fields["rsc_fpops_bound"] = estimate * _BOUND_OF_ESTIMATE

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from scheduler.facts.new_work import NewFile, NewOutput
 from scheduler.facts.templates import InputTemplate, OutputTemplate, TemplateInput, TemplateOutput
+from scheduler.policy import submission
 from scheduler.policy.templated import (
     Described,
     GivenFile,
@@ -20,6 +21,7 @@ from scheduler.policy.templated import (
 
 NOTHING = InputTemplate()
 MD5 = "0" * 32
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def made(described=None, inputs=NOTHING, outputs=None, numbers=None, defaults=None):
@@ -85,6 +87,13 @@ def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
     assert made(numbers={"rsc_fpops_est": 1e15}).workunit.rsc_fpops_bound == 1e16
     said = {"rsc_fpops_est": 1e15, "rsc_fpops_bound": 1e12}
     assert made(numbers=said).workunit.rsc_fpops_bound == 1e12  # refused, elsewhere, in words
+
+
+@pytest.mark.parametrize("seconds", [1e14, 1e300, float("inf")])
+def test_a_deadline_that_nothing_holds_is_left_to_be_refused(seconds: float) -> None:
+    workunit = made(numbers={"delay_bound": seconds}).workunit
+    [[fault]] = submission.faults([workunit], now=NOON).values()
+    assert "a hundred years at most" in str(fault)
 
 
 def test_a_deadline_is_in_seconds() -> None:
