@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scheduler import sql
 from scheduler.lifecycle import Outcome
@@ -12,6 +12,9 @@ from scheduler.models import Account, Batch, Result, Workunit
 _PACKAGE = "scheduler.queries"
 #: Credit for a day of a computer of 1 GFLOPS, by the definition of BOINC's unit.
 _CREDIT_PER_OPERATION = 200 / (86_400 * 1e9)
+
+#: No batch is expected later than a hundred years from its beginning: calendars end.
+_FARTHEST_SECONDS = 100 * 366 * 86_400
 
 State = Batch.State
 #: What a host computed to an end, whatever that was.
@@ -71,7 +74,8 @@ class RemoteBatch:
             return self.ended_at(now)
         if not self.fraction_done:
             return None
-        return self.created_at + (now - self.created_at) / self.fraction_done
+        seconds = (now - self.created_at).total_seconds() / self.fraction_done
+        return self.created_at + timedelta(seconds=min(seconds, _FARTHEST_SECONDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

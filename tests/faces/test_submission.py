@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -458,6 +459,13 @@ def test_a_batch_is_complete_as_soon_as_all_of_it_is_over() -> None:
     assert "<fraction_done>1</fraction_done>" in reply
     assert "<state>2</state>" in reply
     assert f"<completion_time>{int(hours(-1).timestamp())}</completion_time>" in reply
+
+
+def test_a_batch_that_has_hardly_begun_is_expected_within_a_calendar(world: World) -> None:
+    found = queries.batch(world.ada, world.first.pk, with_cpu_time=False)
+    assert found is not None
+    slow = replace(found, created_at=hours(-240), total=10_000_000, done=1, failed=0)
+    assert slow.expected_at(NOON).year == 2126
 
 
 # Outputs
