@@ -17,8 +17,9 @@ from scientist.errors import ScientistError
 
 FAILED = 1
 _EPILOG = """\
-exit codes: 0 done, 1 something broke here, 2 wrong usage, 3 no answer from the project,
-4 refused by the project, 5 no such thing, 6 workunits failed, 7 not logged in
+exit codes: 0 done, 1 something broke here, 2 wrong usage, 3 no answer from the
+project, 4 refused by the project, 5 no such thing, 6 workunits failed, 7 not
+logged in
 """
 
 
@@ -64,6 +65,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     argparse by itself ends a list of names at the first option.
     """
     top = parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        top.print_help(sys.stderr)
+        top.exit(2)
     options, rest = top.parse_known_args(arguments)
     ends = rest.index("--") if "--" in rest else len(rest)
     names = rest[:ends] + rest[ends + 1 :]

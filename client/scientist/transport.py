@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import secrets
 import threading
 import time
@@ -285,6 +286,6 @@ def _no_project(url: str, what: str) -> Unreachable:
 
 
 def _unreachable(url: str, error: Exception) -> ScientistError:
-    reason = str(error) or type(error).__name__
+    reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
     hint = "check the address and that the project is up, then try again."
-    return Unreachable(f"No answer from {url}: {reason}", hint)
+    return Unreachable(f"No answer from {url}: {reason.rstrip('.')}.", hint)

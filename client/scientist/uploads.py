@@ -187,7 +187,10 @@ def checked(path: Path) -> os.stat_result:
         status = path.stat()
     except OSError as error:
         hint = "check the path; quote names with spaces."
-        raise UnreadableInput(f"There is no file {path}: {error.strerror}.", hint) from None
+        said = f"There is no file {path}."
+        if not isinstance(error, FileNotFoundError):
+            said = f"Cannot read {path}: {error.strerror}."
+        raise UnreadableInput(said, hint) from None
     if stat.S_ISDIR(status.st_mode):
         hint = f"give the files in it: {path}/*"
         raise UnreadableInput(f"{path} is a folder, and a workunit reads files.", hint)

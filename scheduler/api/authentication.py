@@ -42,7 +42,10 @@ class BearerToken(BaseAuthentication):
         shown = words[1].decode("ascii", "replace") if len(words) == 2 else ""  # noqa: PLR2004  scheme and token
         token = api_tokens.recognise(shown, now=timezone.now())
         if token is None:
-            msg = "The token is unknown, expired or revoked. Hint: make a new one."
+            msg = (
+                "The token is unknown, expired or revoked. "
+                "Hint: make a new one by scientist login or POST /tokens."
+            )
             raise AuthenticationFailed(msg)
         return token.account, token
 

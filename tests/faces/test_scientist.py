@@ -123,8 +123,20 @@ def test_an_address_that_is_no_project_is_told_from_one_that_is_away(run, wire):
     wire.is_down = True
     code, _, complaint = run("list")
     assert code == 3
-    assert complaint.startswith(f"scientist: No answer from {URL}: Connection refused\nHint: ")
+    assert complaint.startswith(f"scientist: No answer from {URL}: Connection refused.\nHint: ")
     assert run("list", "--url", "ftp://x/")[0] == 2
+
+
+def test_without_a_command_there_is_help_and_it_fits_a_terminal(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, said, complaint = run()
+    assert (code, said) == (2, "")
+    assert "submit workunits, all or none" in complaint
+    for words in ([], ["submit"], ["show"], ["app", "create"]):
+        code, said, _ = run(*words, "--help")
+        assert code == 0
+        # A choice of words is never broken.
+        assert all(len(line) <= 80 or "{" in line for line in said.splitlines()), said
 
 
 def test_a_complaint_can_be_read_by_programs(run):
@@ -650,6 +662,7 @@ def test_lists_and_one_of_them_show_what_is_there(run, batch, fold):
     assert len(json.loads(run("list", "workunits", "b", "--json", "--limit", "2")[1])) == 2
     code, said, _ = run("list", "results", "b")
     assert (code, len(said.splitlines())) == (0, 4)
+    assert [line.split()[2:4] for line in said.splitlines()[1:]] == [["over/success", "valid"]] * 3
     for which in ("b", "w0", "w0_0"):
         code, said, complaint = run("show", which)
         assert (code, complaint) == (0, ""), which
@@ -734,7 +747,11 @@ def test_a_batch_is_retired_when_one_says_yes(run, batch):
 
 
 def test_figures_are_shown(run, batch):
-    assert run("status")[0] == 0
+    code, said, _ = run("status")
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert code == 0
+    assert {"results over 3", "daemon heard of waiting", "app versions title"} <= set(lines)
+    assert [line for line in lines if line.startswith("transitioner never ")]
     assert run("stats", "--by", "batch")[0] == 0
     code, said, _ = run("stats", "--by", "app", "--since", "2025-12-01", "--until", "2026-01-31")
     assert code == 0
@@ -753,7 +770,9 @@ def test_a_folder_with_a_run_sh_is_published_as_an_app(run, tmp_path):
     assert code == 0
     assert "created app prog (script)" in said
     assert "published prog 1.00 for " in said
-    assert run("app", "publish", "prog", "prog")[0] == 0
+    code, said, _ = run("app", "publish", "prog", "prog")
+    assert code == 0
+    assert "was published before, with the same files" in said
     (folder / "run.sh").write_text("#!/bin/sh\n# better\n")
     code, _, complaint = run("app", "publish", "prog", "prog")
     assert code == 4

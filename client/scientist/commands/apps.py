@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from scientist.commands.context import OK, Context, positive, typed
+from scientist.commands.context import HELP, OK, Context, positive, typed
 from scientist.commands.sources import output_of
 from scientist.display import pairs
 from scientist.errors import NotFoundError, UsageError
@@ -53,12 +53,12 @@ def _describe_rules(command: argparse.ArgumentParser) -> None:
     usual.add_argument(
         "--quorum", type=typed(positive), metavar="N", help="results that must agree"
     )
-    usual.add_argument("--deadline", type=typed(duration), metavar="T", help="such as 12h or 3d")
+    usual.add_argument("--deadline", type=typed(duration), metavar="T", help=HELP["deadline"])
     usual.add_argument("--output", action="append", metavar="NAME[:SIZE]", help="what they bring")
-    usual.add_argument("--takes", type=typed(duration), metavar="T", help="on a usual computer")
-    usual.add_argument("--fpops", type=float, metavar="N", help="or that in operations")
-    usual.add_argument("--memory", type=typed(size), metavar="SIZE", help="such as 2GB")
-    usual.add_argument("--disk", type=typed(size), metavar="SIZE", help="such as 10GB")
+    usual.add_argument("--takes", type=typed(duration), metavar="T", help=HELP["takes"])
+    usual.add_argument("--fpops", type=float, metavar="N", help=HELP["fpops"])
+    usual.add_argument("--memory", type=typed(size), metavar="SIZE", help=HELP["memory"])
+    usual.add_argument("--disk", type=typed(size), metavar="SIZE", help=HELP["disk"])
 
 
 def _describe_publish(publish: argparse.ArgumentParser) -> None:
@@ -117,7 +117,12 @@ def show_app(context: Context) -> int:
     context.out.print(_described(app))
     if versions:
         context.out.print()
-        columns = [("version", False), ("platform", False), ("plan class", False), ("", False)]
+        columns = [
+            ("version", False),
+            ("platform", False),
+            ("plan class", False),
+            ("published", False),
+        ]
         context.table(columns, [_version_row(one) for one in versions])
     return OK
 
@@ -144,8 +149,8 @@ def _described(app: AppInfo) -> Any:  # noqa: ANN401  what rich draws
 
 
 def _version_row(one: AppVersionInfo) -> tuple[str, str, str, str]:
-    state = "deprecated" if one.deprecated else "beta" if one.beta else local(one.created_at)
-    return one.version, one.platform, one.plan_class, state
+    state = " (deprecated)" if one.deprecated else " (beta)" if one.beta else ""
+    return one.version, one.platform, one.plan_class, local(one.created_at) + state
 
 
 def _rules(options: argparse.Namespace) -> dict[str, Any]:
@@ -193,6 +198,7 @@ def publish_app(context: Context) -> int:
             checked(Path(one))
     if options.create:
         _create_unless_there(context)
+    before = {one.id for one in context.project.versions(options.app)}
     versions = context.project.publish(
         options.app,
         options.source,
@@ -207,10 +213,10 @@ def publish_app(context: Context) -> int:
     names = [one.platform for one in versions]
     most = 3
     platforms = ", ".join(names) if len(names) <= most else count(len(names), "platform")
-    context.answer(
-        {"app": options.app, "versions": versions},
-        f"published {options.app} {options.version} for {platforms or 'no platform'}",
-    )
+    what = f"{options.app} {options.version} for {platforms or 'no platform'}"
+    is_new = any(one.id not in before for one in versions)
+    said = f"published {what}" if is_new else f"{what} was published before, with the same files"
+    context.answer({"app": options.app, "versions": versions}, said)
     return OK
 
 

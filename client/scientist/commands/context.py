@@ -24,6 +24,14 @@ from scientist.project import Project
 Kind = TypeVar("Kind")
 
 OK, FAILED_WORKUNITS = 0, 6
+#: What two commands ask of workunits.
+HELP = {
+    "deadline": "how long a computer may keep one, such as 12h or 3d",
+    "takes": "how long one takes on a usual computer, such as 10min",
+    "fpops": "or that in floating-point operations",
+    "memory": "the most that one needs, such as 2GB",
+    "disk": "the same, such as 10GB",
+}
 _WIDEST = 200
 #: A column: its heading, and whether it stands to the right.
 Column = tuple[str, bool]

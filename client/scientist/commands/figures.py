@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from scientist.commands.context import OK, Context
 from scientist.display import pairs
 from scientist.errors import UsageError
-from scientist.words import count, duration, moment, span
+from scientist.words import count, duration, local, moment, span
 
 _SHOWN = ("workunits", "results", "cpu_seconds", "elapsed_seconds", "credit")
 
@@ -73,9 +75,35 @@ def _row(name: str, row: dict[str, Any]) -> list[Any]:
 def show_status(context: Context) -> int:
     """Carry out `status`."""
     said = context.project.status()
-    shown = {name.replace("_", " "): _value(value) for name, value in said.items()}
-    context.answer(said, pairs(shown))
+    if context.json:
+        context.answer(said)
+        return OK
+    rows = dict(said)
+    daemons, apps = rows.pop("daemons", None) or (), rows.pop("apps", None) or ()
+    rows["read_at"] = local(datetime.fromisoformat(rows["read_at"]))
+    context.out.print(pairs({name.replace("_", " "): _value(one) for name, one in rows.items()}))
+    if daemons:
+        context.out.print()
+        columns = [("daemon", False), ("heard of", False), ("waiting", True), ("", False)]
+        context.table(columns, map(_daemon_row, daemons))
+    if apps:
+        context.out.print()
+        context.table([("app", False), ("versions", False), ("title", False)], map(_app_row, apps))
     return OK
+
+
+def _daemon_row(one: dict[str, Any]) -> list[RenderableType]:
+    silent, waiting = one.get("silent_seconds"), one.get("waiting")
+    heard = "never" if silent is None else f"{span(silent)} ago"
+    does = Text(str(one.get("does") or ""), style="dim")
+    return [Text(str(one.get("name", "")), style="bold"), heard, _value(waiting), does]
+
+
+def _app_row(one: dict[str, Any]) -> list[RenderableType]:
+    platforms = Counter(str(each.get("version", "")) for each in one.get("versions") or ())
+    versions = [f"{name} for {count(number, 'platform')}" for name, number in platforms.items()]
+    name, title = str(one.get("name", "")), str(one.get("title") or "")
+    return [Text(name, style="bold"), ", ".join(versions) or "none", title if title != name else ""]
 
 
 def _value(value: Any) -> str:  # noqa: ANN401  any JSON
@@ -83,7 +111,9 @@ def _value(value: Any) -> str:  # noqa: ANN401  any JSON
     if isinstance(value, dict) and value.keys() == {"value", "exact"}:
         return ("" if value["exact"] else "about ") + _value(value["value"])
     if isinstance(value, dict):
-        return " · ".join(_named_value(name, one) for name, one in value.items() if one is not None)
+        # Of many kinds there are none.
+        there = {name: one for name, one in value.items() if _value(one) not in {"0", "-"}}
+        return " · ".join(_named_value(name, one) for name, one in there.items()) or "none"
     if isinstance(value, list):
         return "\n".join(_value(one) for one in value) or "none"
     if isinstance(value, bool):

@@ -37,7 +37,12 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     )
     listing.add_argument("--all", action="store_true", help="however many they are")
     listing.set_defaults(command=list_things)
-    show = commands.add_parser("show", parents=[common], help="show one, with its timeline")
+    show = commands.add_parser(
+        "show",
+        parents=[common],
+        help="show one, with its timeline",
+        usage="scientist show [options] [batch|workunit|result] WHICH",
+    )
     show.add_argument(
         "which",
         metavar="[batch|workunit|result] WHICH",
@@ -137,7 +142,13 @@ def _list_results(context: Context, most: int | None) -> int:
 def _result_row(one: ResultInfo) -> list[RenderableType]:
     spent = span(one.cpu_seconds) if one.cpu_seconds else ""
     host = str(one.host or "")
-    return [str(one.id), one.name, one.state, one.validate_state, host, spent, local(one.sent_at)]
+    found = "" if one.validate_state == "INIT" else _plainly(one.validate_state)
+    return [str(one.id), one.name, _plainly(one.state), found, host, spent, local(one.sent_at)]
+
+
+def _plainly(word: str | None) -> str:
+    """A word of the law as people read it."""
+    return words(word or "").lower()
 
 
 # One of them
@@ -232,9 +243,9 @@ def _show_workunit(context: Context, which: str) -> None:
 
 
 def _state(result: dict[str, Any]) -> str:
-    parts = [str(result.get("state", "")), str(result.get("validate_state") or "")]
+    parts = [_plainly(result.get("state")), _plainly(result.get("validate_state"))]
     host = f" on host {result['host']}" if result.get("host") else ""
-    return ", ".join(part for part in parts if part and part != "INIT") + host
+    return ", ".join(part for part in parts if part and part != "init") + host
 
 
 def _timeline(told: dict[str, Any]) -> list[RenderableType]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from scientist.commands.context import OK, Context, positive, typed
+from scientist.commands.context import HELP, OK, Context, positive, typed
 from scientist.commands.sources import output_of, shared_of, works_of
 from scientist.commands.watching import watch
 from scientist.display import Transfers
@@ -23,14 +23,16 @@ from scientist.words import count, duration, moment, size
 
 _EPILOG = """\
 what is submitted:
-  scientist submit fold a.pdb b.pdb                           a workunit per file
-  scientist submit fold --from-file list.txt                  a workunit per file of the list
+  scientist submit fold a.pdb b.pdb                  a workunit per file
+  scientist submit fold --from-file list.txt         a workunit per file listed
+  scientist submit fold --ndjson workunits.ndjson    a workunit per line of JSON
   scientist submit walk --count 100000 --command-line '--seed {index}'
-  scientist submit walk --param seed=1..1000 --param t=0.5,1.0 --command-line '{seed} {t}'
-  scientist submit fold --ndjson workunits.ndjson             a workunit per line, as the API has it
+  scientist submit walk --param seed=1..1000 --param t=0.5,1.0 \\
+                        --command-line '{seed} {t}'
 
-{file}, {name} (the file's name without its ending), {index} (from 1) and the parameters are put
-into --command-line and --input-text. FILE and --param together give each file every combination.
+{file}, {name} (the file's name without its ending), {index} (from 1) and the
+parameters are put into --command-line and --input-text. FILE and --param
+together give each file every combination.
 """
 
 
@@ -87,12 +89,12 @@ def _describe_workunits(submit: argparse.ArgumentParser) -> None:
         help="what each brings back, and how long at most (default: as the app has it, or out)",
     )
     each.add_argument("--quorum", type=typed(positive), metavar="N", help="results that must agree")
-    each.add_argument("--deadline", type=typed(duration), metavar="T", help="such as 12h or 3d")
+    each.add_argument("--deadline", type=typed(duration), metavar="T", help=HELP["deadline"])
     each.add_argument("--priority", type=int, metavar="N", help="higher is sent first")
-    each.add_argument("--takes", type=typed(duration), metavar="T", help="on a usual computer")
-    each.add_argument("--fpops", type=float, metavar="N", help="or that in operations")
-    each.add_argument("--memory", type=typed(size), metavar="SIZE", help="such as 2GB")
-    each.add_argument("--disk", type=typed(size), metavar="SIZE", help="such as 10GB")
+    each.add_argument("--takes", type=typed(duration), metavar="T", help=HELP["takes"])
+    each.add_argument("--fpops", type=float, metavar="N", help=HELP["fpops"])
+    each.add_argument("--memory", type=typed(size), metavar="SIZE", help=HELP["memory"])
+    each.add_argument("--disk", type=typed(size), metavar="SIZE", help=HELP["disk"])
     each.add_argument(
         "--field",
         type=typed(_field),
