@@ -140,8 +140,6 @@ class WrittenByPrograms:
 class RecordAdmin(WrittenByPrograms, StaffAdmin):
     """A table that programs write: staff reads it."""
 
-    actions_selection_counter = False
-
 
 class RecordInline(WrittenByPrograms, InlineBase):
     """Rows of a part, shown on the page of the whole."""

@@ -28,12 +28,11 @@ class BatchAdmin(RecordAdmin):
         "submitter",
         "app",
         "state",
-        "accelerate",
+        "its_workunits",
         "after",
         "keep_outputs",
         "created_at",
         "expire_at",
-        "its_workunits",
     )
     list_filter = ("state", "accelerate", "keep_outputs", "app")
     list_select_related = ("submitter", "app", "after")

@@ -32,7 +32,7 @@ class SubmitterAdmin(StaffAdmin):
 
     list_display = (
         "account",
-        "all_apps",
+        "may_submit_for",
         "max_unfinished_workunits",
         "max_kept_bytes",
         "created_at",
@@ -61,6 +61,16 @@ class SubmitterAdmin(StaffAdmin):
         "share": "His part of the computing, where shares are fair, beside the others' parts.",
     }
     actions = ("forbid",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Submitter]:
+        """With the apps that are named in the list."""
+        return super().get_queryset(request).prefetch_related("apps__app")
+
+    @admin.display(description="may submit for")
+    def may_submit_for(self, submitter: Submitter) -> str:
+        """What is allowed, in words."""
+        names = sorted(row.app.name for row in submitter.apps.all())
+        return "every app" if submitter.all_apps else (", ".join(names) or "no app")
 
     @admin.action(description="Forbid the selected people to submit", permissions=["change"])
     def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
@@ -94,9 +104,7 @@ class ApiTokenAdmin(RecordAdmin):
     list_display = (
         "account",
         "name",
-        "may_read",
-        "may_submit",
-        "may_administer",
+        "scopes",
         "last_used_on",
         "expire_at",
         "revoked_at",
@@ -117,6 +125,11 @@ class ApiTokenAdmin(RecordAdmin):
         "expire_at",
         "revoked_at",
     )
+
+    @admin.display(description="scopes")
+    def scopes(self, token: ApiToken) -> str:
+        """What it is good for."""
+        return ", ".join(api_tokens.scopes_of(token))
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Who may revoke: who could change a token, if anybody could."""

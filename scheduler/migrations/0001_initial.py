@@ -199,6 +199,7 @@ class Migration(migrations.Migration):
                 ('account', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                'verbose_name': 'API token',
                 'db_table': 'api_token',
             },
         ),
@@ -848,6 +849,8 @@ class Migration(migrations.Migration):
                 ('submitter', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='apps', to='scheduler.submitter')),
             ],
             options={
+                'verbose_name': 'app of a submitter',
+                'verbose_name_plural': 'apps of submitters',
                 'db_table': 'submitter_app',
                 'constraints': [models.UniqueConstraint(fields=('submitter', 'app'), name='submitter_app_is_one_per_pair')],
             },

@@ -56,6 +56,8 @@ class SubmitterApp(models.Model):
         """One row per pair."""
 
         db_table = "submitter_app"
+        verbose_name = "app of a submitter"
+        verbose_name_plural = "apps of submitters"
         constraints = [
             models.UniqueConstraint(
                 fields=["submitter", "app"], name="submitter_app_is_one_per_pair"
@@ -86,6 +88,7 @@ class ApiToken(models.Model):
         """Known by its hash."""
 
         db_table = "api_token"
+        verbose_name = "API token"
 
     def __str__(self) -> str:
         """Show the token's name, never the token."""

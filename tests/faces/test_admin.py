@@ -787,3 +787,16 @@ def test_staff_forbids_submitters_whose_share_and_clock_stay(admin: Client, rows
     assert said == ["1 people may not submit any more."]
     submitter.refresh_from_db()
     assert (submitter.share, submitter.all_apps, submitter.apps.count()) == (3, False, 0)
+
+
+@pytest.mark.parametrize("model", [models.ApiToken, models.Batch, models.Submitter])
+def test_where_rows_can_be_selected_they_are_counted(admin: Client, rows: Any, model: Any) -> None:
+    page = admin.get(list_of(model)).content.decode()
+    assert 'class="action-counter"' in page, "the script of the page looks for it"
+
+
+def test_the_lists_say_in_words_who_may_what(admin: Client, rows: Any) -> None:
+    assert "primes" in admin.get(list_of(models.Submitter)).content.decode()
+    page = admin.get(list_of(models.ApiToken)).content.decode()
+    assert "Select API token" in page
+    assert ">read, submit<" in page or ">read<" in page
