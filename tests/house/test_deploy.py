@@ -17,13 +17,15 @@ from django.core.management import get_commands
 
 from daemons.registry import BY_NAME
 from docs import _generate
+from project import env
 from tests.house.tracked import ROOT, read, tracked
 
 COMPOSE = "deploy/docker-compose.yml"
 UNITS = [name for name in tracked() if re.fullmatch(r"deploy/systemd/.*\.(service|target)", name)]
 ENVIRONMENTS = [name for name in tracked() if re.fullmatch(r"deploy/.*\.env", name)]
 #: What is asked by others: the image of PostgreSQL, and the unit of Celery's workers.
-OF_OTHERS = {"POSTGRES_PASSWORD", "QUEUES", "CONCURRENCY"}
+OF_THE_STORE = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+OF_OTHERS = OF_THE_STORE | {"POSTGRES_PASSWORD", "QUEUES", "CONCURRENCY"}
 
 
 def variables():
@@ -77,9 +79,23 @@ def test_the_workers_of_the_composition_take_every_queue_once():
 
 def test_what_the_services_are_told_is_asked_by_the_settings():
     for service in services().values():
-        assert set(service["environment"]) <= variables()
+        assert set(service["environment"]) <= variables() | OF_THE_STORE
     asked = set(re.findall(r"\$\{(\w+)", read(COMPOSE)))
     assert asked == env_of("deploy/example.env").keys()
+
+
+def test_all_services_are_told_of_the_store_and_what_it_means(monkeypatch):
+    asked = OF_THE_STORE | {"STORAGE_URL"}
+    for service in services().values():
+        assert service["environment"].keys() >= asked
+    for name in asked:
+        assert env_of("deploy/example.env")[name] == "", "the disk, unless somebody says more"
+        assert name in read("docs/files.md")
+    [example] = re.findall(r"^# STORAGE_URL=(\S+)$", read("deploy/example.env"), re.MULTILINE)
+    monkeypatch.setenv("STORAGE_URL", "")
+    assert env.store_url("STORAGE_URL") is None
+    monkeypatch.setenv("STORAGE_URL", example)
+    assert env.store_url("STORAGE_URL").bucket == "my-bucket"
 
 
 def test_a_service_is_healthy_by_the_sign_of_life_of_a_daemon_that_it_runs():
