@@ -56,6 +56,7 @@ class Holds:
         """Give up the holds, and what nobody else refers to: nothing came of the submission."""
         for some in _slices(self._made):
             with transaction.atomic():
+                _lock(some)
                 if ids := self._give_up(some):
                     doom_unused(ids, now=now)
 
@@ -106,10 +107,16 @@ def give_up(sha256: str, account: Account, *, now: datetime) -> bool:
     with transaction.atomic():
         mine = FileHold.objects.filter(account=account, file__sha256=sha256)
         ids = list(mine.values_list("file_id", flat=True))
+        _lock(ids)
         FileHold.objects.filter(account=account, file_id__in=ids).delete()
         if ids:
             doom_unused(ids, now=now)
     return bool(ids)
+
+
+def _lock(ids: Sequence[int]) -> None:
+    """Files before their holds, as those do who renew one."""
+    fetch("lock_files", {"ids": sorted(ids)})
 
 
 def _slices(ids: Sequence[int]) -> Iterable[list[int]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 
 from scheduler import storage
-from scheduler.models import File, JobFile, Submitter
-from scheduler.operations import new_batches, quotas, retry, sent_files
+from scheduler.models import File, FileHold, JobFile, Submitter
+from scheduler.operations import file_holds, new_batches, quotas, retry, sent_files
+from scheduler.sql import fetch
 from tests.conftest import NOON
 from tests.rows import an_account
 from tests.scientists import a_batch, failed_in
@@ -71,6 +73,28 @@ def test_a_name_is_one_content_whoever_of_two_is_first(other):
     error = other_program.ends().exception()
     assert (type(error) is sent_files.FileChanged) == (other != b"first"), error
     assert JobFile.objects.get().file == File.objects.get()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["give_up", "abandon"])
+def test_a_file_is_held_longer_while_another_program_gives_it_up(how):
+    ada = an_account("ada")
+    send(ada, b"first")
+    file, holds = File.objects.get(), file_holds.Holds(ada, now=NOON)
+    with transaction.atomic():
+        FileHold.objects.all().delete()
+        holds.add([file.pk])
+    acts = {
+        "give_up": lambda: file_holds.give_up(file.sha256, ada, now=NOON),
+        "abandon": lambda: holds.abandon(now=NOON),
+    }
+    other_program = Meanwhile(acts[how])
+    with transaction.atomic():
+        fetch("lock_known_files", {"contents": [file.sha256], "names": []})
+        other_program.go_on()
+        file_holds.hold([file.pk], ada, until=holds.until + timedelta(days=1))
+    other_program.ends().result()
+    assert FileHold.objects.exists() is (how == "abandon")
 
 
 @pytest.mark.django_db(transaction=True)
