@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 from collections.abc import Iterator
@@ -55,6 +56,8 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (RequestDataTooBig, 413, "too_long"),
     (SuspiciousOperation, 400, "bad_request"),
 )
+
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 
 
 def problem(
@@ -114,6 +117,9 @@ def _put_off(error: Exception) -> Response | None:
     elif isinstance(error, StoreError):
         said = "The store of files takes none at this moment. Hint: send the request again soon."
         body = problem(503, "store_away", said)
+    elif isinstance(error, OSError) and error.errno in _FULL_DISK:
+        said = "The server's disk is full. Hint: send the request again later."
+        body = problem(503, "disk_full", said)
     else:
         return None
     log.warning("api request put off", extra={"error": str(error).strip()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
 import hashlib
 import io
@@ -32,6 +33,7 @@ from tests.scientists import Scientist, a_batch, done_in
 
 LINES = "application/x-ndjson"
 OUT = {"outputs": ["out"]}
+CONTENT = {"open_name": "in", "content": "1"}
 
 
 @pytest.fixture
@@ -288,6 +290,17 @@ class TestWhatIsRefused:
         for body, headers in ((b" " * 200, {}), (packed, {"Content-Encoding": "gzip"})):
             answer = post(body, LINES, **headers)
             assert (answer.status_code, answer.json()["code"]) == (413, "too_long")
+
+    def test_while_the_disk_is_full_one_comes_again_and_nothing_is_kept(self, post, monkeypatch):
+        def add(_spool, _line):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(storage.Spool, "add", add)
+        answer = post({"app": "sieve", "workunits": [{"input_files": [CONTENT]}]})
+        assert (answer.status_code, answer.json()["code"]) == (503, "disk_full")
+        assert int(answer["Retry-After"]) > 0
+        assert not FileHold.objects.exists()
+        assert File.objects.get().doomed_at is not None
 
     def test_who_finds_all_turns_taken_is_told_when_to_come_again(self, post, monkeypatch):
         monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
