@@ -15,7 +15,7 @@ from scheduler import storage
 from scheduler.api.body import Strict, StrictQuery
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import operation
-from scheduler.api.problems import CONTENT_TYPE, Problem, problem
+from scheduler.api.problems import CONTENT_TYPE, Problem, disk_full, problem
 from scheduler.api.streams import Body
 from scheduler.models import FileHold
 from scheduler.operations import file_holds, quotas, submitters
@@ -171,8 +171,7 @@ class OneFile(Endpoint):
             raise Problem(403, "quota_exceeded", str(refusal)) from refusal
         if not storage.has_room_for(body.length):
             body.drain()
-            msg = "The server's disk is full. Hint: send the file later."
-            raise Problem(503, "disk_full", msg)
+            raise disk_full()
 
     def _keep(self, staged: storage.Staged, sha256: str, name: str) -> bool:
         if staged.digest.sha256 != sha256:

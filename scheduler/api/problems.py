@@ -92,6 +92,13 @@ def parted(said: str, *, hint: str = "") -> dict[str, str]:
     return {"detail": detail} | ({"hint": hint} if hint else {})
 
 
+def disk_full() -> Problem:
+    """Say that what is sent has no room at this moment."""
+    return Problem(
+        503, "disk_full", "The server's disk is full. Hint: send the request again later."
+    )
+
+
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST's shape; a kind each
     """Put an exception of a view into words; None for those that are bugs."""
     if isinstance(error, Problem):
@@ -118,8 +125,7 @@ def _put_off(error: Exception) -> Response | None:
         said = "The store of files takes none at this moment. Hint: send the request again soon."
         body = problem(503, "store_away", said)
     elif isinstance(error, OSError) and error.errno in _FULL_DISK:
-        said = "The server's disk is full. Hint: send the request again later."
-        body = problem(503, "disk_full", said)
+        body = disk_full().body
     else:
         return None
     log.warning("api request put off", extra={"error": str(error).strip()})

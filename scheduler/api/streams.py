@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from scheduler.api.problems import Problem
+from scheduler import storage
+from scheduler.api.problems import Problem, disk_full
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -57,11 +58,17 @@ class Body:
         return self._gzip or self._left is not None
 
     def chunks(self) -> Iterator[bytes]:
-        """What is still to come, decoded and hashed; raises `Problem` if cut short or too long."""
+        """What is still to come, decoded and hashed.
+
+        Raises `Problem` if it is cut short or too long, or if the disk has no room for it.
+        """
         for chunk in self._pieces:
             self._got += len(chunk)
             if self._got > self._most:
                 raise self._too_long()
+            # However little was sent: packed, it may be a thousand times as long.
+            if not storage.has_room_for(len(chunk)):
+                raise disk_full()
             self.sha256.update(chunk)
             yield chunk
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from datetime import timedelta
 
@@ -149,6 +150,24 @@ def test_more_bytes_than_a_person_may_keep_are_refused_before_they_are_read(call
     assert "may have 10" in answer.json()["detail"]
     assert File.objects.count() == 1
     assert caller.put(b"x" * 4).status_code == 201
+
+
+@pytest.mark.django_db
+def test_what_is_packed_is_unpacked_no_further_than_there_is_room(caller, monkeypatch):
+    content = bytes(10_000_000)
+    packed = gzip.compress(content)
+    reads = []
+
+    def has_room_for(nbytes):
+        reads.append(nbytes)
+        return nbytes == len(packed) or len(reads) < 5
+
+    monkeypatch.setattr(storage, "has_room_for", has_room_for)
+    digest = hashlib.sha256(content).hexdigest()
+    answer = caller.put(packed, digest, **{"Content-Encoding": "gzip"})
+    assert (answer.status_code, answer.json()["code"]) == (503, "disk_full")
+    assert sum(reads) < len(content) / 2
+    assert not File.objects.exists()
 
 
 @pytest.mark.django_db
