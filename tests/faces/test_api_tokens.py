@@ -118,6 +118,17 @@ def test_administer_is_for_staff(ada):
     )
 
 
+def test_who_leaves_the_staff_administers_no_more_whatever_his_token_says(ada):
+    Account.objects.filter(pk=ada.pk).update(is_staff=True)
+    ada.refresh_from_db()
+    client = bearer(a_token(ada, "read", "administer"))
+    asked = {"name": "urgent"}
+    assert client.post("/api/v1/queues", asked, "application/json").status_code == 201
+    Account.objects.filter(pk=ada.pk).update(is_staff=False)
+    asked = {"name": "late"}
+    assert client.post("/api/v1/queues", asked, "application/json").status_code == 403
+
+
 def test_a_revoked_token_is_no_good_any_more(ada):
     client = bearer(a_token(ada))
     token = ApiToken.objects.get()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutate.rules import (
+    api,
     choosing,
     credit,
     files,
@@ -25,6 +26,7 @@ SWITCHES: tuple[Switch, ...] = (
     *work.RULES,
     *submitters.RULES,
     *files.RULES,
+    *api.RULES,
 )
 
 _names = [one.rule for one in SWITCHES]

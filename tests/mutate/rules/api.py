@@ -1,0 +1,128 @@
+"""Rules of the API: whose things are whose, what tokens may, what is done once."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+from tests.mutate.switching import Code, Switch, always
+
+GUESSED = "tests/faces/test_api_tokens.py"
+MATCHING = "tests/faces/test_api_matching.py"
+ONCE = "tests/database/test_idempotency.py"
+OWN_PAGES = "tests/database/test_own_pages.py"
+STRANGERS = "tests/faces/test_api_strangers.py"
+
+
+def _everybodys(rows: Any, _viewer: Any, *, beyond: Any, order: str, count: int, **_: Any) -> Any:
+    return list(rows.filter(beyond).order_by(order)[:count])
+
+
+def _whoever_has_the_scope(request: Any, scope: Any) -> bool:
+    return request.auth is not None and getattr(request.auth, f"may_{scope}")
+
+
+def _with_his_row(account: Any) -> bool:
+    from scheduler.models import Submitter
+
+    return Submitter.objects.filter(account=account).delete()[0] > 0
+
+
+def _all_tokens(_account: Any) -> Any:
+    from scheduler.models import ApiToken
+
+    return ApiToken.objects.filter(revoked_at__isnull=True)
+
+
+def _endless(guesses: Any) -> Any:
+    return replace(guesses, most=10**6)
+
+
+RULES = (
+    Switch(
+        "A request whose key was used is not carried out again",
+        Code("scheduler.api.idempotent:once", lambda _request, handle: handle()),
+        (ONCE,),
+    ),
+    Switch(
+        "A key is good for one request, not for another one",
+        Code("scheduler.operations.idempotency:replay", lambda claim, _hash: claim.told),
+        (ONCE,),
+    ),
+    Switch(
+        "What is published is kept before its key is claimed",
+        Code("scheduler.operations.app_versions:kept", always(nullcontext())),
+        ("tests/faces/test_api_publishing_once.py",),
+    ),
+    Switch(
+        "What is another's is not there",
+        Code("scheduler.api.viewer:viewer_of", always(None)),
+        (STRANGERS,),
+    ),
+    Switch(
+        "A page of one's own has nobody else's rows",
+        Code("scheduler.queries.own_pages:page", _everybodys),
+        (OWN_PAGES, STRANGERS),
+    ),
+    Switch(
+        "A page of one's own is looked for in one's own batches",
+        Code("scheduler.queries.own_pages:NEAR", 10**6),
+        (OWN_PAGES,),
+    ),
+    Switch(
+        "A person's tokens are his to list and to revoke",
+        Code("scheduler.operations.api_tokens:of_account", _all_tokens),
+        (GUESSED, STRANGERS),
+    ),
+    Switch(
+        "A token is good for its scopes alone",
+        Code("scheduler.api.authentication:may", always(True)),
+        (STRANGERS,),
+    ),
+    Switch(
+        "Who administers is of the staff, whatever his token says",
+        Code("scheduler.api.authentication:may", _whoever_has_the_scope),
+        (GUESSED,),
+    ),
+    Switch(
+        "A token makes no token above itself",
+        Code("scheduler.operations.api_tokens:scopes_of", always(["read", "submit", "administer"])),
+        (GUESSED,),
+    ),
+    Switch(
+        "Guesses at one account's password come to an end",
+        Code("scheduler.api.throttling:OF_ACCOUNT", made=_endless),
+        (GUESSED,),
+    ),
+    Switch(
+        "Guesses from one address come to an end",
+        Code("scheduler.api.throttling:OF_ADDRESS", made=_endless),
+        (GUESSED,),
+    ),
+    Switch(
+        "A right password is no guess",
+        Code("scheduler.api.throttling:forgive_guess", always(None)),
+        (GUESSED,),
+    ),
+    Switch(
+        "Who is forbidden to submit keeps his share and his clock",
+        Code("scheduler.operations.submitters:forbid", _with_his_row),
+        ("tests/faces/test_api_fair_shares.py", "tests/faces/test_admin.py"),
+    ),
+    Switch(
+        "Who may submit nothing keeps no files here",
+        Code("scheduler.operations.submitters:require_submitter", always(None)),
+        ("tests/faces/test_api_files.py",),
+    ),
+    Switch(
+        "What was changed meanwhile is not changed unseen",
+        Code("scheduler.operations.guarded:guarded", lambda _rows, _look, act: act()),
+        (MATCHING,),
+    ),
+    Switch(
+        "Hints are parted from what happened",
+        Code("scheduler.api.problems:parted", lambda said, **_: {"detail": said}),
+        ("tests/faces/test_api_problems.py",),
+    ),
+)
