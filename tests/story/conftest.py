@@ -29,6 +29,17 @@ def make_project(stage, tmp_path):
     return make
 
 
+@pytest.fixture(scope="module")
+def shared_project(tmp_path_factory):
+    """A project that serves all stories of a module; each has apps and clients of its own."""
+    made = Project(tmp_path_factory.mktemp("shared") / "project", PURGE_AFTER="3600")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
 @pytest.fixture
 def our_project(make_project) -> Project:
     """A project that serves, with the app mersenne published."""

@@ -145,27 +145,41 @@ class Project:
 
         The file `in` is `text`; `files` are further inputs by the names that the program opens.
         """
-        inputs = {"in": text + "\n", **files}
+        one = {"app": app, "text": text, "files": files, "outputs": outputs, **numbers}
+        [names] = self.submit_kinds([{**one, "count": count, "sticky": sticky}])
+        return names
+
+    def submit_kinds(self, kinds: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+        """The same for several kinds of workunits at once; returns the names of each kind."""
+        plain = [
+            {
+                **kind,
+                "files": {"in": kind["text"] + "\n", **kind.get("files", {})},
+                "outputs": [dict(said) for said in kind["outputs"]],
+            }
+            for kind in kinds
+        ]
         code = f"""
 from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
 from scheduler.operations.submit import submit
 from django.utils import timezone
-files = tuple(
-    NewFile(open_name=name, content=text.encode(), sticky={sticky} and name != "in")
-    for name, text in {inputs!r}.items()
-)
-outputs = tuple(
-    NewOutput(**({{"open_name": "out"}} | said)) for said in {[dict(said) for said in outputs]!r}
-)
-one = NewWorkunit(input_files=files, outputs=outputs, **{numbers!r})
-made = submit(app={app!r}, workunits=[one] * {count}, now=timezone.now())
-print("submitted", *made.names)
+def submitted(*, app, text, files, outputs, count=1, sticky=False, **numbers):
+    inputs = tuple(
+        NewFile(open_name=name, content=text.encode(), sticky=sticky and name != "in")
+        for name, text in files.items()
+    )
+    named = tuple(NewOutput(**({{"open_name": "out"}} | said)) for said in outputs)
+    one = NewWorkunit(input_files=inputs, outputs=named, **numbers)
+    made = submit(app=app, workunits=[one] * count, now=timezone.now())
+    print("submitted", *made.names)
+for kind in {plain!r}:
+    submitted(**kind)
 """
         path = self.folder / "submission.py"
         path.write_text(code)
-        said = self.manage("shell", "--no-imports", "-c", f"exec(open({str(path)!r}).read())")
-        [names] = re.findall(r"^submitted (.+)$", said, re.MULTILINE)
-        return str(names).split()
+        # A namespace, for what a function of it calls is looked for there.
+        said = self.manage("shell", "--no-imports", "-c", f"exec(open({str(path)!r}).read(), {{}})")
+        return [names.split() for names in re.findall(r"^submitted (.+)$", said, re.MULTILINE)]
 
     def sql(self, query: str, *params: object) -> list[dict[str, Any]]:
         """Ask the project's database."""

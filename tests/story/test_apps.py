@@ -12,7 +12,8 @@ from scheduler.lifecycle import Outcome
 from tests.story.project import Project
 from tests.story.volunteers import OurClient
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy]
+# One project serves both stories, if one worker plays them.
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.xdist_group("apps")]
 
 IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
 OUT = [{"max_nbytes": 10_000}]
@@ -65,13 +66,13 @@ def outcome(project: Project, name: str) -> tuple[int, str]:
     return row["outcome"], row["stderr"]
 
 
-@pytest.fixture
-def project(make_project, tmp_path) -> Project:
+@pytest.fixture(scope="module")
+def project(shared_project, tmp_path_factory) -> Project:
     """A project with the script `sum`, the commands `sh` and the container `box`."""
-    made = make_project(PURGE_AFTER="3600")
-    made.start()
+    made = shared_project
     program = archive(
-        tmp_path / "sum.tar.bz2", {"run.sh": RUN_SH, "lib/say": "say() { echo said $1; }\n"}
+        tmp_path_factory.mktemp("program") / "sum.tar.bz2",
+        {"run.sh": RUN_SH, "lib/say": "say() { echo said $1; }\n"},
     )
     new = ["--create-app", "--kind"]
     made.manage("publish_app", "sum", "1.00", "-", program, *new, "script")
@@ -90,11 +91,12 @@ def with_podman(client: OurClient, folder: Path) -> Path:
 
 
 def test_apps_of_every_kind_are_computed_by_our_client(project, our_client, tmp_path):
-    [summed] = project.submit_workunits(
-        "sum", "1\n2\n39", files={}, outputs=[*OUT, {"open_name": "out.log"}]
-    )
-    [boxed] = project.submit_workunits(
-        "box", "in the box", files={}, outputs=OUT, command_line="sh -c 'cat in; pwd | wc -l'"
+    box = "sh -c 'cat in; pwd | wc -l'"
+    [summed], [boxed] = project.submit_kinds(
+        [
+            {"app": "sum", "text": "1\n2\n39", "outputs": [*OUT, {"open_name": "out.log"}]},
+            {"app": "box", "text": "in the box", "outputs": OUT, "command_line": box},
+        ]
     )
     client = our_client(project, "ada")
     notes = with_podman(client, tmp_path / "bin")
@@ -112,19 +114,18 @@ def test_apps_of_every_kind_are_computed_by_our_client(project, our_client, tmp_
 
 
 def test_what_a_program_did_wrong_is_said(project, our_client):
-    [sorted_] = project.submit_workunits(
-        "sh", "b\na", files={}, outputs=OUT, command_line="sort < in | tr 'ab' \"AB\""
+    once = one_at_a_time("sh") | {"text": "", "outputs": OUT}
+    table = {"text": "5", "outputs": [*OUT, {"open_name": "table"}]}
+    sort = "sort < in | tr 'ab' \"AB\""
+    [sorted_], [loud], [wrong], [lacking] = project.submit_kinds(
+        [
+            {"app": "sh", "text": "b\na", "outputs": OUT, "command_line": sort},
+            {**once, "command_line": "echo 1; echo no >&2"},
+            {**once, "command_line": "exit 7"},
+            {**one_at_a_time("sum"), **table},
+        ]
     )
-    [loud] = project.submit_workunits(
-        **one_at_a_time("sh"), text="", files={}, outputs=OUT, command_line="echo 1; echo no >&2"
-    )
-    [wrong] = project.submit_workunits(
-        **one_at_a_time("sh"), text="", files={}, outputs=OUT, command_line="exit 7"
-    )
-    [lacking] = project.submit_workunits(
-        **one_at_a_time("sum"), text="5", files={}, outputs=[*OUT, {"open_name": "table"}]
-    )
-    client = our_client(project, "ada")
+    client = our_client(project, "eve")
 
     client.start()
 

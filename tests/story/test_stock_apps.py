@@ -9,20 +9,23 @@ import pytest
 from scheduler.lifecycle import Outcome
 from tests.story.test_apps import OUT, RUN_SH, answer, archive, one_at_a_time
 
-pytestmark = pytest.mark.stock_client
+# One project serves both stories, if one worker plays them.
+pytestmark = [pytest.mark.stock_client, pytest.mark.xdist_group("stock apps")]
 
 #: How long a client may take altogether; seconds.
 PATIENCE = 150
 QUORUM = {"min_quorum": 2}
+#: Both stories have one project, and each its own apps.
+MINE = ["sum", "echo", "sh"]
+OF_APPS = " WHERE app_id IN (SELECT id FROM app WHERE name = ANY(%s))"
 #: What breaks a command line on its way: blanks, quotes, markup, what shells expand.
 WORDS = """ 'two  words' "it's" '' '<a&b>' '$HOME' '%s' "äö" """
 
 
 def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
-    make_project, stock_client, our_client, tmp_path
+    shared_project, stock_client, our_client, tmp_path
 ):
-    project = make_project(PURGE_AFTER="3600")
-    project.start()
+    project = shared_project
     program = archive(
         tmp_path / "sum.tar.bz2", {"run.sh": RUN_SH, "lib/say": "say() { echo said $1; }\n"}
     )
@@ -32,27 +35,23 @@ def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
     project.manage("publish_app", "echo", "1.00", "-", echo, *made, "script")
     rule = ["--success-rule", "empty_stderr"]
     project.manage("publish_app", "sh", "1.00", *made, "command", *rule)
-    [summed] = project.submit_workunits(
-        "sum", "1\n2\n39", files={}, outputs=[*OUT, {"open_name": "out.log"}], **QUORUM
-    )
-    [echoed] = project.submit_workunits(
-        "echo", "", files={"a table": "1"}, outputs=OUT, command_line=WORDS, **QUORUM
-    )
-    [sorted_] = project.submit_workunits(
-        "sh",
-        "b\na",
-        files={},
-        outputs=OUT,
-        command_line="""sort < in | tr 'ab' "AB" && echo "<it's & it>"; exit 3""",
-        **QUORUM,
+    log, table = {"open_name": "out.log"}, {"a table": "1"}
+    sort = """sort < in | tr 'ab' "AB" && echo "<it's & it>"; exit 3"""
+    agreed = {"outputs": OUT, **QUORUM}
+    [summed], [echoed], [sorted_] = project.submit_kinds(
+        [
+            {**agreed, "app": "sum", "text": "1\n2\n39", "outputs": [*OUT, log]},
+            {**agreed, "app": "echo", "text": "", "files": table, "command_line": WORDS},
+            {**agreed, "app": "sh", "text": "b\na", "command_line": sort},
+        ]
     )
     stock = stock_client(project, "alice")
     stock.attach()
     ours = our_client(project, "bob")
     ours.start()
     give_up_at = time.monotonic() + PATIENCE
-    done = "SELECT count(*) FROM workunit WHERE canonical_result_id IS NOT NULL"
-    while project.count(done) < 3:
+    done = "SELECT count(*) FROM workunit WHERE canonical_result_id IS NOT NULL AND name = ANY(%s)"
+    while project.count(done, [summed, echoed, sorted_]) < 3:
         assert time.monotonic() < give_up_at, stock.messages() + ours.log() + project.log()
         stock.update()
         time.sleep(1)
@@ -62,42 +61,44 @@ def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
     words = "<two  words>\n<it's>\n<>\n<<a&b>>\n<$HOME>\n<%s>\n<äö>\n"
     assert answer(project, "echo", echoed).startswith(words)
     assert answer(project, "sh", sorted_) == "A\nB\n<it's & it>\n"
-    reported = project.sql("SELECT outcome, account_id FROM result")
+    reported = project.sql(f"SELECT outcome, account_id FROM result{OF_APPS}", MINE)
     assert [row["outcome"] for row in reported] == [Outcome.SUCCESS] * 6
     assert len({row["account_id"] for row in reported}) == 2
     assert "unrecognized" not in stock.messages().lower()
     assert "0 violations" in project.fsck()
 
 
-def test_a_stock_client_says_what_a_program_did_wrong(make_project, stock_client, tmp_path):
-    project = make_project(PURGE_AFTER="3600")
-    project.start()
+def test_a_stock_client_says_what_a_program_did_wrong(shared_project, stock_client):
+    project = shared_project
     made = ["--create-app", "--kind", "command", "--success-rule", "both"]
-    project.manage("publish_app", "sh", "1.00", *made)
+    project.manage("publish_app", "strict", "1.00", *made)
     lines = {
         "loud": "echo 1; echo careful >&2",
         "wrong": "exit 7",
         "later": """if [ -f been ]; then cat been; else
                  echo been >been; echo 1 >boinc_temporary_exit; fi""",
     }
-    for name, line in lines.items():
-        project.submit_workunits(
-            **one_at_a_time("sh"), text="", files={}, outputs=OUT, name=name, command_line=line
-        )
-    client = stock_client(project, "alice")
+    once = one_at_a_time("strict") | {"text": "", "outputs": OUT}
+    project.submit_kinds(
+        [{**once, "name": name, "command_line": line} for name, line in lines.items()]
+    )
+    client = stock_client(project, "carol")
     client.attach()
     give_up_at = time.monotonic() + PATIENCE
-    while project.count("SELECT count(*) FROM result WHERE outcome <> 0") < 3:
+    over = f"SELECT count(*) FROM result{OF_APPS} AND outcome <> 0"
+    while project.count(over, ["strict"]) < 3:
         assert time.monotonic() < give_up_at, client.messages() + project.log()
         client.update()
         time.sleep(1)
 
     found = {
         row["name"]: row
-        for row in project.sql("SELECT name, outcome, exit_status, stderr FROM result")
+        for row in project.sql(
+            f"SELECT name, outcome, exit_status, stderr FROM result{OF_APPS}", ["strict"]
+        )
     }
     assert found["later_0"]["outcome"] == Outcome.SUCCESS, found["later_0"]["stderr"]
-    assert answer(project, "sh", "later") == "been\n"
+    assert answer(project, "strict", "later") == "been\n"
     assert found["loud_0"]["outcome"] == Outcome.CLIENT_ERROR
     assert "careful\nmanyhands: The program wrote to its stderr" in found["loud_0"]["stderr"]
     assert (found["wrong_0"]["outcome"], found["wrong_0"]["exit_status"]) == (
