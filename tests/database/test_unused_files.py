@@ -207,3 +207,12 @@ def test_content_that_comes_back_gets_a_new_name_and_row():
     assert list(File.objects.all()) == [second]
     assert storage.download_path(second.name).read_bytes() == b"in"
     assert not storage.download_path(first.name).exists()
+
+
+def test_a_doomed_file_is_found_neither_by_its_name_nor_by_its_content():
+    file = a_file()
+    File.objects.filter(pk=file.pk).update(doomed_at=NOON)
+    for named in ({"names": [file.name]}, {"digests": [file.sha256]}):
+        with pytest.raises(files.UnknownFiles, match="No such file"):
+            files.keep({}, now=NOON, **named)
+    assert a_file().pk != file.pk, "a content that comes again gets a row of its own"

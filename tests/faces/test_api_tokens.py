@@ -144,6 +144,9 @@ def test_nobody_revokes_anothers_token(ada):
     token = ApiToken.objects.get()
     other = bearer(a_token(an_account()))
     assert other.delete(f"/api/v1/tokens/{token.pk}").status_code == 404
+    listed = [one["id"] for one in other.get("/api/v1/tokens").json()["results"]]
+    assert len(listed) == 1
+    assert token.pk not in listed, "nor sees it"
     token.refresh_from_db()
     assert token.revoked_at is None
 

@@ -250,7 +250,8 @@ class Files(RuleBasedStateMachine):
         for id_, name, sha256, doomed_at in File.objects.order_by("pk").values_list(
             "pk", "name", "sha256", "doomed_at"
         ):
-            assert self.names.setdefault(name, sha256) == sha256, f"{name} came again"
+            first = self.names.setdefault(name, (id_, sha256))
+            assert first == (id_, sha256), f"{name} came again"
             if id_ in needed:
                 assert doomed_at is None, f"{name} is needed and doomed"
                 path = storage.download_path(name)

@@ -81,7 +81,7 @@ RULES = (
     Switch(
         "A doomed file is not found again",
         Sql("lock_known_files", "AND (doomed_at IS NULL) IS TRUE"),
-        (WALKS,),
+        (WALKS, ONE_BY_ONE),
     ),
     Switch(
         "A name that was given is never given again",
