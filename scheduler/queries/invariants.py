@@ -40,6 +40,7 @@ STATEMENTS = (
     "canonical_is_valid",
     "results_repeat_their_app",
     "inputs_have_a_workunit",
+    "followers_wait",
     "no_more_results_than_allowed",
     "one_live_result_per_host",
     "finished_when_assimilated",

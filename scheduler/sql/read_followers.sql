@@ -1,19 +1,8 @@
--- Batches whose workunits wait for another batch that is over, and how that one ended.
+-- Batches whose workunits wait for another batch that is over.
 SELECT
     follower.id,
-    NOT follower.after_any
-    AND (
-        predecessor.state = %(aborted)s::smallint
-        OR predecessor.purged_failed > 0
-        OR EXISTS (
-            SELECT 1
-            FROM workunit
-            WHERE
-                workunit.batch_id = predecessor.id
-                AND workunit.error_mask <> 0
-                AND workunit.retried_as IS NULL
-        )
-    ) AS is_failed
+    follower.after_id,
+    follower.after_any
 FROM batch AS follower
 INNER JOIN batch AS predecessor ON follower.after_id = predecessor.id
 WHERE

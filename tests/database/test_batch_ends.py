@@ -259,6 +259,40 @@ def test_a_batch_fails_with_the_one_that_it_follows_and_so_does_who_follows_it(h
     assert state_of(last) == (1, 256)
 
 
+def test_a_batch_waits_on_if_the_one_that_it_follows_is_added_to_meanwhile(monkeypatch):
+    first, second, waiting = a_chain()
+    update(first, state=State.COMPLETE)
+    read = followers.fetch
+
+    def add_meanwhile(name, params):
+        rows = read(name, params)
+        if name == "read_followers":
+            in_batch(first, created_at=NOON)
+            update(first, state=State.IN_PROGRESS)
+        return rows
+
+    monkeypatch.setattr(followers, "fetch", add_meanwhile)
+    assert followers.settle(now=NOON) == 0
+    for row in (second, waiting):
+        row.refresh_from_db()
+    assert (waiting.pending_dependency_count, second.let_go_at) == (1, None)
+
+
+def test_fsck_finds_who_was_let_go_early_and_who_waits_unseen():
+    first, second, unseen = a_chain()
+    in_batch(first)
+    early = in_batch(second, release_state=1, pending_dependency_count=1)
+    [rule] = [one for one in invariants.invariants() if one.name == "followers_wait"]
+    assert rule.find(NOON) == []
+    update(early, pending_dependency_count=0)
+    update(second, let_go_at=NOON)
+    found = {one.name: one.detail for one in rule.find(NOON)}
+    assert found == {
+        early.name: "is let go before batch first is over",
+        unseen.name: "waits, but its batch is noted to be let go",
+    }
+
+
 def test_after_any_waits_for_the_end_whatever_it_is():
     first, _, waiting = a_chain(after_any=True)
     running = in_batch(first)

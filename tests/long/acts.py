@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.conf import settings
 
-from scheduler.models import Result
+from scheduler.models import Batch, Result
 from scheduler.operations import dispatch
 from tests.long import counted
 from tests.long.computers import ENDS
@@ -287,6 +287,35 @@ def purge_and_late_report(world, chance):
         passes(chance, "purger"),
         passes(chance, chance.choice(("transitioner", "purger"))),
     ]
+
+
+@scenario
+def follow_and_end(world, chance):
+    """A batch ends, is mended or added to while others are submitted that follow it."""
+    holders = given(world, chance, apps=["plain"], quorum=1, batch=True)
+    if fails := chance.random() < 0.4:
+        world.staff("cancel", world.open_workunits()[0])
+    if fails or chance.random() < 0.5:
+        for index in holders:
+            what, (args, options) = reports(world, index)
+            getattr(world, what)(*args, **options)
+        world.quiet()
+    first = Batch.objects.get()
+    follow = {"after": first.pk, "after_any": chance.random() < 0.3}
+    if chance.random() < 0.7:
+        world.follow("plain", 2, batch="second", **follow)
+    if chance.random() < 0.5:
+        world.change_batch("complete", first)
+    possible = [
+        act("follow", "plain", 1, batch=chance.choice(("second", "third")), **follow),
+        act("change_batches", "complete", "settle"),
+        act("change_batches", "settle"),
+        act("change_batch", chance.choice(("abort", "retry")), first),
+        # What is added keeps it from being over, for whoever follows it afterwards.
+        act("follow_anew", "plain", first, batch="second", **follow),
+        passes(chance, "transitioner"),
+    ]
+    return chance.sample(possible, 3)
 
 
 @scenario

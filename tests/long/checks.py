@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from django.conf import settings
+from django.db.models import Q
 
 from scheduler import storage
-from scheduler.models import File, Result, Workunit
+from scheduler.models import Batch, File, Result, Workunit
 from scheduler.operations import recompute_credit
 from scheduler.queries.invariants import invariants
 from tests.long import counted
@@ -52,6 +53,16 @@ def unfinished():
         )
     ]
     return found
+
+
+def stranded():
+    """Workunits that wait for a batch that is over, once the housekeeper was there."""
+    over = Q(batch__after__state__in=(Batch.State.COMPLETE, Batch.State.RETIRED))
+    over |= Q(batch__after__state=Batch.State.ABORTED, batch__after__completed_at__isnull=False)
+    waiting = Workunit.objects.filter(
+        over, pending_dependency_count__gt=0, dependency_failed_at=None
+    )
+    return [f"{name} waits for nothing" for name in waiting.values_list("name", flat=True)]
 
 
 def sink_faults(submitted, deaths):

@@ -59,7 +59,8 @@ def meet(ground, workers, seed, tried):
         for worker, (what, words) in zip(busy, acts, strict=True):
             world.learn_from(worker.answer.value, what, words[0])
         world.quiet()
-        checks.hold(world.faults())
+        world.change_batches("complete", "finish", "settle")
+        checks.hold(world.faults() + checks.stranded())
         if (seed // len(names)) % TO_THE_END_EVERY == 0:
             end(world)
         else:

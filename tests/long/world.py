@@ -10,9 +10,10 @@ from django.conf import settings
 
 from daemons import registry
 from daemons.tally import Shard, Tally
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.models import Account, Result, Workunit
-from scheduler.operations import batches, cancel, merge_hosts, parked, revalidate
+from scheduler.operations import batches, cancel, followers, merge_hosts, parked, retry, revalidate
+from scheduler.operations.new_batches import BatchRefused
 from scheduler.operations.submit import submit
 from scheduler.rpc import conversation
 from tests.conftest import NOON
@@ -178,6 +179,7 @@ class World:
         self.given |= other.given
         counted.learn(other.answers)
         self.strays |= other.strays
+        self.submitted |= other.submitted
 
     def note_given(self, names):
         self.given.update(names)
@@ -208,6 +210,32 @@ class World:
         }[wish]
         return self.happen(wish, act)
 
+    def follow(self, app, number, *, batch, after=None, after_any=False, by="f"):
+        """Submit to a batch, which may follow another; refused if that one failed."""
+        first = len(self.submitted)
+        names = [f"{app}_{by}{first + index}" for index in range(number)]
+        outputs = (NewOutput(open_name="out", max_nbytes=1000),)
+        wanted = NewBatch(name=batch, after=after, after_any=after_any)
+        try:
+            self.happen(
+                "follow",
+                lambda: submit(
+                    app=app,
+                    workunits=[NewWorkunit(name=name, outputs=outputs) for name in names],
+                    batch=wanted,
+                    submitter=Account.objects.get(name=WANDERERS[0]),
+                    now=self.now,
+                ),
+            )
+        except BatchRefused:
+            return
+        self.submitted |= dict.fromkeys(names, app)
+
+    def follow_anew(self, app, first, *, batch, **follow):
+        """Add to a batch, then to another that follows it."""
+        self.follow(app, 1, batch=first.name, by="g")
+        self.follow(app, 1, batch=batch, by="g", **follow)
+
     def change_batch(self, wish, batch):
         act = {
             "accelerate": lambda: batches.accelerate(batch.pk, now=self.now),
@@ -216,11 +244,18 @@ class World:
             "complete": lambda: batches.complete(now=self.now),
             "retire": lambda: batches.retire(batch.pk, now=self.now),
             "finish": lambda: batches.finish(now=self.now),
+            "settle": lambda: followers.settle(now=self.now),
+            "retry": lambda: retry.retry(batch.pk, names=_failed_in(batch), now=self.now),
         }[wish]
         try:
             return self.happen(f"batch: {wish}", act)
-        except batches.BatchNotReady:
+        except (batches.BatchNotReady, BatchRefused):
             return None
+
+    def change_batches(self, *wishes, batch=None):
+        """One after the other, as the housekeeper does."""
+        for wish in wishes:
+            self.change_batch(wish, batch)
 
     def merge(self, kept, merged):
         try:
@@ -264,6 +299,7 @@ class World:
             if turn % 4 < 3:
                 self._finish_honestly()
             self.quiet()
+            self.change_batches("complete", "finish", "settle")
             is_lost = not _anything_to_send()
             self.now += DAY if is_lost else HOUR if turn < 4 else 7 * HOUR
 
@@ -302,6 +338,11 @@ def cancel_helpless(world):
     names = list(helpless.values_list("name", flat=True))
     if names:
         cancel.cancel(names=names, reason="its computer is gone", now=world.now)
+
+
+def _failed_in(batch):
+    failed = batch.workunits.exclude(error_mask=0).filter(retried_as=None)
+    return list(failed.values_list("name", flat=True))
 
 
 def _changed(tally):
