@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,7 @@ class Body:
         if self._left is not None and self._left > most:
             raise self._too_long()
         self._pieces = self._unpacked() if self._gzip else self._raw()
+        self._while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
     @property
     def length(self) -> int | None:
@@ -56,6 +58,15 @@ class Body:
         Not of what comes in chunks: web servers tell nobody that the last was missing.
         """
         return self._gzip or self._left is not None
+
+    @contextmanager
+    def waiting(self, meanwhile: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+        """Have each wait for what the client sends be in a context of its own, in this one."""
+        self._while_waiting = meanwhile
+        try:
+            yield
+        finally:
+            self._while_waiting = nullcontext
 
     def chunks(self) -> Iterator[bytes]:
         """What is still to come, decoded and hashed.
@@ -108,7 +119,8 @@ class Body:
         if want <= 0:
             return b""
         try:
-            chunk: bytes = self._read(want)
+            with self._while_waiting():
+                chunk: bytes = self._read(want)
         except OSError:
             raise cut_short() from None
         if self._left is not None:

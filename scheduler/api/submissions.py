@@ -32,11 +32,14 @@ MOST_STREAM: Final = 4 << 30
 #: Longest line of a stream; bytes.
 MOST_LINE: Final = 4 << 20
 LINES: Final = "application/x-ndjson"
-#: So many submissions are read at a time; the next waits so many seconds for its turn.
+#: So many submissions are worked on at a time, and so many are open, whose clients may be slow; the
+#: next waits so many seconds for its turn.
 AT_ONCE: Final = 3
+OPEN: Final = 16
 PATIENCE: Final = 10.0
 RETRY_AFTER_SECONDS: Final = 30
 _turns = threading.BoundedSemaphore(AT_ONCE)
+_open = threading.BoundedSemaphore(OPEN)
 
 
 class SubmissionIn(Strict):
@@ -107,7 +110,8 @@ class Submissions(Endpoint):
                     if not has_turn:
                         body.drain()
                         return _later()
-                    told = self._submit(request, body)
+                    with body.waiting(_turn_given_up):
+                        told = self._submit(request, body)
         except Exception:
             body.drain()
             raise
@@ -157,12 +161,32 @@ def _most(request: Request) -> int:
 @contextmanager
 def _a_turn() -> Iterator[bool]:
     """Wait for one of the few turns; tells whether one came."""
-    has_turn = _turns.acquire(timeout=PATIENCE)
+    with _one_of(_open) as is_open:
+        if not is_open:
+            yield False
+            return
+        with _one_of(_turns) as has_turn:
+            yield has_turn
+
+
+@contextmanager
+def _one_of(semaphore: threading.Semaphore) -> Iterator[bool]:
+    is_mine = semaphore.acquire(timeout=PATIENCE)
     try:
-        yield has_turn
+        yield is_mine
     finally:
-        if has_turn:
-            _turns.release()
+        if is_mine:
+            semaphore.release()
+
+
+@contextmanager
+def _turn_given_up() -> Iterator[None]:
+    """Let others work while a client sends nothing: no web server ends that for us."""
+    _turns.release()
+    try:
+        yield
+    finally:
+        _turns.acquire()
 
 
 def _later() -> Response:

@@ -302,6 +302,31 @@ class TestWhatIsRefused:
         assert not FileHold.objects.exists()
         assert File.objects.get().doomed_at is not None
 
+    def test_a_client_that_sends_nothing_keeps_nobody_from_submitting(
+        self, ada, post, client, monkeypatch
+    ):
+        monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr("scheduler.api.submissions._turns", threading.BoundedSemaphore(1))
+        meanwhile = []
+
+        class Stalled(io.BytesIO):
+            def read(self, size=-1):
+                meanwhile.append(post([{"app": "sieve"}, OUT], LINES).status_code)
+                return super().read(size)
+
+        body = json.dumps({"app": "sieve", "workunits": [OUT]}).encode()
+        answer = client.generic(
+            "POST",
+            "/api/v1/workunits",
+            body,
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {token_of(ada)}"},
+            **{"wsgi.input": Stalled(body)},
+        )
+        assert (answer.status_code, set(meanwhile)) == (201, {201})
+        monkeypatch.setattr("scheduler.api.submissions._open", threading.Semaphore(0))
+        assert post([{"app": "sieve"}, OUT], LINES).json()["code"] == "busy"
+
     def test_who_finds_all_turns_taken_is_told_when_to_come_again(self, post, monkeypatch):
         monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
         monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from tests.mutate.switching import Code, Sql, Switch, always, unchanged
 
 APP_RIGHTS = "tests/pure/policy/test_app_rights.py"
@@ -25,6 +27,16 @@ RULES = (
         "Nobody has more bytes kept than he may",
         Code("scheduler.operations.quotas:require_bytes", always(None)),
         (API, "tests/faces/test_api_files.py"),
+    ),
+    Switch(
+        "Kept outputs count in what somebody may keep",
+        Code("scheduler.operations.quotas:kept_output_bytes", always(0)),
+        (API,),
+    ),
+    Switch(
+        "Who sends nothing has no turn",
+        Code("scheduler.api.submissions:_turn_given_up", nullcontext),
+        (API,),
     ),
     Switch(
         "Who manages an app names no program of the server's, and no pay",
