@@ -40,7 +40,8 @@ def workunits(
     find_target(options["app"])
     app = App.objects.get(name=options["app"])
     given = _templates(options, app)
-    groups = list(_groups(options["paths"], templates.wanted_files(given.input)))
+    paths = [Path(path) for path in options["paths"]]
+    groups = list(_groups(paths, templates.wanted_files(given.input)))
     made = templates.workunits(
         [(given, _described(paths, options)) for paths in groups], app=app, numbers=_said(options)
     )

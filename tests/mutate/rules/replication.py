@@ -88,7 +88,7 @@ RULES = (
     ),
     Switch(
         "A batch waits until the one that it follows has no open workunit",
-        Sql("read_followers", "follower.let_go_at IS NULL AND (", "TRUE OR ("),
+        Code("scheduler.operations.new_batches:is_running", always(False)),
         (BATCH_ENDS,),
     ),
     Switch(
