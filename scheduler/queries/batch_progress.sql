@@ -7,16 +7,16 @@ SELECT
     counted.failed,
     of_free.validating + of_held.validating AS validating,
     of_free.in_progress + of_held.in_progress AS in_progress,
-    counted.free - of_free.validating - of_free.in_progress AS unsent,
-    counted.held - of_held.validating - of_held.in_progress AS waiting,
+    coalesce(cardinality(counted.free_ids), 0)
+    - of_free.validating - of_free.in_progress AS unsent,
+    coalesce(cardinality(counted.held_ids), 0)
+    - of_held.validating - of_held.in_progress AS waiting,
     counted.lately
 FROM unnest(%(batch_ids)s::bigint[]) AS asked (batch_id)
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE judged.is_done) AS done,
         count(*) FILTER (WHERE judged.is_failed) AS failed,
-        count(*) FILTER (WHERE judged.is_open AND NOT judged.is_held) AS free,
-        count(*) FILTER (WHERE judged.is_open AND judged.is_held) AS held,
         count(*) FILTER (WHERE judged.finished_at > %(lately)s::timestamptz) AS lately,
         array_agg(judged.id) FILTER (WHERE judged.is_open AND NOT judged.is_held) AS free_ids,
         array_agg(judged.id) FILTER (WHERE judged.is_open AND judged.is_held) AS held_ids
@@ -37,12 +37,16 @@ CROSS JOIN LATERAL (
 ) AS counted
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE told.is_awaited) AS validating,
-        count(*) FILTER (WHERE told.is_out AND NOT told.is_awaited) AS in_progress
+        count(*) FILTER (WHERE told.most = 2) AS validating,
+        count(*) FILTER (WHERE told.most = 1) AS in_progress
     FROM (
         SELECT
-            bool_or(result.outcome = 1 AND result.validate_state IN (0, 1, 4)) AS is_awaited,
-            bool_or(result.server_state = 4) AS is_out
+            max(
+                CASE
+                    WHEN result.outcome = 1 AND result.validate_state IN (0, 1, 4) THEN 2
+                    WHEN result.server_state = 4 THEN 1
+                END
+            ) AS most
         FROM result
         WHERE result.workunit_id = any(counted.free_ids)
         GROUP BY result.workunit_id
@@ -50,12 +54,16 @@ CROSS JOIN LATERAL (
 ) AS of_free
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE told.is_awaited) AS validating,
-        count(*) FILTER (WHERE told.is_out AND NOT told.is_awaited) AS in_progress
+        count(*) FILTER (WHERE told.most = 2) AS validating,
+        count(*) FILTER (WHERE told.most = 1) AS in_progress
     FROM (
         SELECT
-            bool_or(result.outcome = 1 AND result.validate_state IN (0, 1, 4)) AS is_awaited,
-            bool_or(result.server_state = 4) AS is_out
+            max(
+                CASE
+                    WHEN result.outcome = 1 AND result.validate_state IN (0, 1, 4) THEN 2
+                    WHEN result.server_state = 4 THEN 1
+                END
+            ) AS most
         FROM result
         WHERE result.workunit_id = any(counted.held_ids)
         GROUP BY result.workunit_id
