@@ -106,6 +106,16 @@ def test_files_that_cannot_be_kept_are_refused(names, contents, why) -> None:
     assert not list((settings.VAR_DIR / "download").glob("*/.*.staged"))
 
 
+def test_a_file_is_read_no_further_than_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, asked = (JobFile.objects.count(), File.objects.count()), []
+    monkeypatch.setattr(storage, "has_room_for", lambda n: asked.append(n) or len(asked) < 4)
+    said = upload(["a", "b"], [b"x", bytes(5_000_000)])
+    assert "the server's disk is full. Hint: try again later." in said
+    assert len(asked) == 4
+    assert (JobFile.objects.count(), File.objects.count()) == before
+    assert not list((settings.VAR_DIR / "download").glob("*/.*.staged"))
+
+
 def test_files_of_nobody_are_not_read() -> None:
     body = b'--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n'
     body += b"<upload_files><authenticator>x</authenticator></upload_files>\r\n--b--\r\n"
