@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from scheduler.api.body import StrictQuery
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import operation
+from scheduler.api.problems import Problem
 from scheduler.api.viewer import viewer_of
 from scheduler.queries.usage import WAYS, usage_of
 
@@ -60,13 +61,23 @@ class Usage(Endpoint):
     """What the batches of whoever asks have taken; all, for who administers."""
 
     @operation(
-        "Say what was used", name="read_usage", tag="batches", answer=UsageShown, query=UsageQuery
+        "Say what was used",
+        name="read_usage",
+        tag="batches",
+        answer=UsageShown,
+        query=UsageQuery,
+        problems=(422,),
     )
     def get(self, request: Request) -> Response:
         """By day, app or batch; purged workunits are counted with the others."""
         said = self.query()
         until = said.get("until") or self.now.date() + timedelta(days=1)
         since = said.get("since") or max(until, until.min + _USUAL) - _USUAL
+        if since > until:
+            msg = (
+                f"since ({since}) is later than until ({until}). Hint: give the earlier day first."
+            )
+            raise Problem(422, "no_days", msg)
         used = usage_of(viewer_of(request), since=since, until=until, by=said["by"])
         told = {"since": since, "until": until, "by": said["by"], "usage": used}
         return Response(UsageShown(told).data)

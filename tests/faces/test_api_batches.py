@@ -544,4 +544,6 @@ def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
     assert names == [(first.pk, "one", 2), (second.pk, "two", 1)]
     assert told(until="2026-01-01") == []
     assert eve.get("usage", {"by": "moon"}).status_code == 400
+    no_days = eve.get("usage", {"since": "2026-01-03", "until": "2026-01-02"})
+    assert (no_days.status_code, no_days.json()["code"]) == (422, "no_days")
     assert eve.get("usage").json()["by"] == "day"
