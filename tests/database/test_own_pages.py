@@ -45,7 +45,7 @@ def fill(batches: str, first: int, last: int) -> None:
         cursor.execute(_FILL, [first, last, batches])
         cursor.execute(_REPLICATE)
         cursor.execute("SET LOCAL session_replication_role = origin")
-        cursor.execute("ANALYZE workunit, result, batch")
+        cursor.execute("ANALYZE workunit, result, batch, app, account")
 
 
 def touched(ask: Callable[[], Any]) -> tuple[int, int]:

@@ -216,8 +216,7 @@ class Files(RuleBasedStateMachine):
         """Wait until everybody has stopped, or waits for a lock; take the answers."""
         until = time.monotonic() + PATIENCE
         busy = [one for one, what in zip(self.crew.workers, self.doing, strict=True) if what]
-        # Again if anybody went on: his commit may have let another go on, who was looked at before.
-        while [one for one in busy if not one.has_stopped(0) and not is_blocked(one)]:
+        while on_their_way(busy):
             for one in busy:
                 one.has_stopped(SOON)
             if time.monotonic() > until:
@@ -301,3 +300,13 @@ def try_out(proof, **how):
             run_state_machine_as_test(machine, settings=hypothesis)
         finally:
             proof.count(walks=crew.examples, steps=crew.steps, crashes=crew.crashes)
+
+
+def on_their_way(workers):
+    """Who neither stands still nor waits for somebody's lock.
+
+    Who stands still is asked of all before anybody's lock is: a commit that ends in between has let
+    somebody go on who was found waiting, and its own worker then waits for nobody.
+    """
+    going = [one for one in workers if not one.has_stopped(0)]
+    return [one for one in going if not is_blocked(one)]
