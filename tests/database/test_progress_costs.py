@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from scheduler import sql
 from scheduler.models import Batch
@@ -15,7 +15,8 @@ from tests.conftest import NOON
 from tests.rows import an_account, an_app
 from tests.scientists import a_batch
 
-pytestmark = pytest.mark.django_db
+# Committed and truncated afterwards: rows rolled back would bloat the tables of others.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 _FILL = """
 WITH made AS (
@@ -34,7 +35,7 @@ SELECT id, app_id, 'r' || id, 0, now(), 4, 1, 1, now(), now(), 2 FROM made
 
 def filled(batch: Batch, count: int) -> Batch:
     """A batch with so many workunits, each at a host."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         # A bulk load, not moves: triggers and foreign keys would only cost time.
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(_FILL, {"batch": batch.pk, "app": batch.app_id, "count": count})

@@ -32,6 +32,7 @@ from scheduler.models import (
 from scheduler.operations import account_keys
 from scheduler.queries import remote_submission as queries
 from scheduler.queries.accounts import key_hash
+from scheduler.queries.submitters import kept_output_bytes
 from scheduler.rpc import compose
 from scheduler.rpc.submission_answers import state_words
 from tests.conftest import NOON
@@ -322,12 +323,13 @@ def test_two_people_may_have_batches_of_one_name() -> None:
 
 
 def test_a_quota_of_workunits_and_bytes_holds_here_too(world: World) -> None:
+    kept = kept_output_bytes(world.ada)
     Submitter.objects.filter(account=world.ada).update(max_unfinished_workunits=3)
     assert "may have 3; 2 are too many" in refused(a_job() * 2)
     Submitter.objects.filter(account=world.ada).update(
-        max_unfinished_workunits=None, max_kept_bytes=10
+        max_unfinished_workunits=None, max_kept_bytes=kept + 10
     )
-    assert "bytes of files kept, and may have 10" in refused(a_job(source="y" * 20))
+    assert f"bytes of files kept, and may have {kept + 10}" in refused(a_job(source="y" * 20))
     assert "<batch_id>" in submitted(a_job(source="z"))
 
 
