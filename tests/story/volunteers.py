@@ -107,8 +107,11 @@ class StockClient:
         self.children.kill("boinc")
 
     def stop(self) -> None:
-        """Have the client end in order: what it knows is in client_state.xml, and only there."""
-        self.children.stop("boinc", within=15)
+        """Have the client end in order: what it knows is in client_state.xml, and only there.
+
+        It waits 15 s for a program that does not end when asked to, and writes its state after that.
+        """
+        self.children.stop("boinc", within=40)
 
     def close(self) -> None:
         """Stop the client, and what it left running in its folder."""
