@@ -20,7 +20,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 def obeys_match(handler: Handler) -> Handler:
     """Have a PATCH obey the header; its answer is what GET of the same view answers.
 
-    The view's `rows` are what is changed, by the parts of the address.
+    The view's `rows` are what is changed, by the parts of the address.  What else is wrong with the
+    request is told first (RFC 9110, 13.2.1); what was done until then is undone.
     """
 
     @functools.wraps(handler)
@@ -34,13 +35,15 @@ def obeys_match(handler: Handler) -> Handler:
         if said is None:
             return act()
 
-        def look() -> None:
+        def act_if_fresh() -> Response:
             now = etag_of(view.get(request, *args, **kwargs).data)
+            made = act()
             if not {"*", now} & {one.strip() for one in said.split(",")}:
                 msg = "It is not any more what If-Match says. Hint: read it again, then change it."
                 raise Problem(412, "changed_meanwhile", msg)
+            return made
 
-        return guarded(view.rows(*args, **kwargs), look, act)
+        return guarded(view.rows(*args, **kwargs), act_if_fresh)
 
     return obeying  # type: ignore[return-value]
 

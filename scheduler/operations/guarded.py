@@ -11,12 +11,8 @@ from django.db.models import QuerySet
 T = TypeVar("T")
 
 
-def guarded(rows: QuerySet[Any], look: Callable[[], None], act: Callable[[], T]) -> T:
-    """Act on rows that stay as they are between the look and the act, by their locks.
-
-    What `look` or `act` raises undoes both.
-    """
+def guarded(rows: QuerySet[Any], act: Callable[[], T]) -> T:
+    """Look and act while rows stay as they are, by their locks; what `act` raises undoes it."""
     with transaction.atomic():
         list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
-        look()
         return act()

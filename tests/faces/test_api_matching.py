@@ -66,6 +66,13 @@ def test_what_is_as_it_was_read_is_changed_and_what_is_not_is_not(chief, ways, n
     assert change(chief, way, second).status_code == 200
 
 
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_mistake_is_told_before_what_has_changed_meanwhile(chief, ways, name) -> None:
+    answer = change(chief, ways[name], {"no_such_field": 1}, '"other"')
+    assert answer.status_code == 400, answer.content
+    assert "no_such_field" in answer.content.decode()
+
+
 def test_whatever_is_not_there_matches_nothing(chief, ways) -> None:
     eve = a_program(an_account("eve"))
     assert change(eve, ways["change_batch"], {"meta": {}}, "*").status_code == 404
