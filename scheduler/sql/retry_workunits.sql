@@ -17,9 +17,13 @@ born AS (
         transition_at, created_at
     )
     SELECT
-        -- 200 characters are a name's most.
-        again.new_id, left(w.name, 198) || '.2', w.app_id, w.batch_id, w.queue_id, w.command_line,
-        w.outputs, w.keywords, w.meta, w.rsc_fpops_est, w.rsc_fpops_bound, w.rsc_memory_bound,
+        again.new_id,
+        -- 200 characters are a name's most: names that are cut are told apart by their numbers.
+        CASE
+            WHEN length(w.name) <= 198 THEN w.name || '.2'
+            ELSE left(w.name, 199 - length(again.new_id::text)) || '.' || again.new_id::text
+        END,
+        w.app_id, w.batch_id, w.queue_id, w.command_line, w.outputs, w.keywords, w.meta, w.rsc_fpops_est, w.rsc_fpops_bound, w.rsc_memory_bound,
         w.rsc_disk_bound, w.rsc_bandwidth_bound, w.delay_bound, w.min_quorum, w.target_nresults,
         w.max_error_results, w.max_total_results, w.max_success_results, w.max_timeouts,
         coalesce(again.priority, w.priority), w.size_class, w.app_version_num,

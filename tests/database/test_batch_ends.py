@@ -354,11 +354,15 @@ def test_what_failed_is_submitted_again_with_all_that_it_was_given():
     assert broken() == []
 
 
-def test_a_name_as_long_as_names_are_is_cut_for_the_next_attempt():
+def test_names_as_long_as_names_are_are_cut_and_told_apart_attempt_after_attempt():
     batch = a_batch()
-    failed_in(batch, error_mask=2, name="x" * 200)
-    assert retry.retry(batch.pk, now=NOON) == retry.Retried(count=1)
-    assert Workunit.objects.filter(name="x" * 198 + ".2").exists()
+    for end in "ab":
+        failed_in(batch, error_mask=2, name="x" * 199 + end)
+    for attempt in (1, 2, 3):
+        assert retry.retry(batch.pk, now=NOON) == retry.Retried(count=2)
+        assert len(set(Workunit.objects.values_list("name", flat=True))) == 2 * attempt + 2
+        Workunit.objects.filter(error_mask=0).update(error_mask=2)
+    assert Workunit.objects.filter(name__startswith="x" * 180).count() == 8
 
 
 def test_what_was_cancelled_is_only_tried_again_by_name():
