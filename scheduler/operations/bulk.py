@@ -217,14 +217,12 @@ class _PassOne:
         self.target, self.head, self.submitter, self._now = target, head, submitter, now
         self.judge = Judge(target, submitter, batch=head.batch, now=now)
         self.holds = file_holds.Holds(submitter, now=now)
-        self.spool = spool
+        self.spool, self._room = spool, quotas.Room()
         #: Whose quotas count, and what gathers ids and names.
         self.limited: Account | None = submitter
         self.made: submit.Made | None = None
         self.count = self._faulty = 0
         self.first_name = self.last_name = ""
-        #: Bytes of outputs that were kept for the submitter when this was first asked.
-        self._outputs: int | None = None
         self._faults: list[LineFault] = []
         self._names: set[int] = set()
         self._token = secrets.token_hex(4)
@@ -327,10 +325,7 @@ class _PassOne:
         with new_inputs.staged(workunits) as contents, transaction.atomic():
             quotas.lock(self.limited)
             inputs = new_inputs.keep(workunits, contents, now=self._now)
-            self.holds.add(new_inputs.file_ids(inputs))
-            if self._outputs is None:
-                self._outputs = quotas.outputs_of(self.limited)
-            quotas.require_bytes(self.limited, outputs=self._outputs)
+            self._room.take(self.limited, self.holds.add(new_inputs.file_ids(inputs)))
         return inputs
 
     def _name_unknown(self, chunk: list[tuple[int, NewWorkunit]], unknown: set[str]) -> None:

@@ -33,12 +33,15 @@ class Holds:
         self._account, self.until = account, now + settings.PROJECT.file_hold
         self._made, self._files = array("q"), array("q")
 
-    def add(self, file_ids: Iterable[int]) -> None:
-        """Hold files that the caller's transaction has locked."""
+    def add(self, file_ids: Iterable[int]) -> list[int]:
+        """Hold files that the caller's transaction has locked; returns those not held before."""
         ids = sorted(set(file_ids))
         self._files.extend(ids)
-        if self._account is not None and ids:
-            self._made.extend(hold(ids, self._account, until=self.until))
+        if self._account is None or not ids:
+            return []
+        made = hold(ids, self._account, until=self.until)
+        self._made.extend(made)
+        return made
 
     def lock(self) -> None:
         """Lock all files until the caller's transaction ends; raises `FileInMotion`."""

@@ -6,8 +6,15 @@ Staff has no quota.  Two submissions at once cannot both take the last of one: e
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from scheduler.models import Account, Submitter
-from scheduler.queries.submitters import kept_bytes, kept_output_bytes, unfinished_workunits
+from scheduler.queries.submitters import (
+    bytes_of,
+    kept_bytes,
+    kept_output_bytes,
+    unfinished_workunits,
+)
 
 
 class QuotaExceeded(Exception):
@@ -34,31 +41,51 @@ def require_workunits(account: Account | None, more: int) -> None:
         raise QuotaExceeded(msg)
 
 
-def require_bytes(account: Account | None, more: int = 0, *, outputs: int | None = None) -> None:
+def require_bytes(account: Account | None, more: int = 0) -> int:
     """Refuse (`QuotaExceeded`) what is kept, with so many bytes more, if that is too much.
 
-    Files and kept outputs are counted.  Whoever asks again and again gives the `outputs`, bytes,
-    that `outputs_of` said at first.
+    Files and kept outputs are counted; returns how many bytes they are, 0 if that is not limited.
     """
-    limits = _limits(account)
-    if account is None or limits is None or limits.max_kept_bytes is None:
-        return
-    outputs = kept_output_bytes(account) if outputs is None else outputs
-    most, now = limits.max_kept_bytes, kept_bytes(account) + outputs
+    most = _most_bytes(account)
+    if account is None or most is None:
+        return 0
+    now = kept_bytes(account) + kept_output_bytes(account)
     if now + more > most:
         msg = (
             f"{account} would have {now + more} bytes of files kept, and may have {most}. "
             "Hint: give up files, retire batches, or ask the project's staff for more."
         )
         raise QuotaExceeded(msg)
+    return now
 
 
-def outputs_of(account: Account | None) -> int:
-    """How many bytes of outputs count in what somebody may keep; 0 if that is not limited."""
+class Room:
+    """What one submission may keep, asked chunk by chunk.
+
+    What somebody keeps is added up at first, and anew only if what was held since might not fit: a
+    sum for each chunk would cost all that he has, each time.  So others of his are not counted, and
+    `require_bytes` has the last word.
+    """
+
+    def __init__(self) -> None:
+        """Of a submission that has brought nothing yet."""
+        self._used: int | None = None
+
+    def take(self, account: Account | None, file_ids: Collection[int]) -> None:
+        """Refuse (`QuotaExceeded`) files that are held from now on, if they are too much."""
+        most = _most_bytes(account)
+        if most is None:
+            return
+        if self._used is not None:
+            self._used += bytes_of(file_ids)
+            if self._used <= most:
+                return
+        self._used = require_bytes(account)
+
+
+def _most_bytes(account: Account | None) -> int | None:
     limits = _limits(account)
-    if account is None or limits is None or limits.max_kept_bytes is None:
-        return 0
-    return kept_output_bytes(account)
+    return None if limits is None else limits.max_kept_bytes
 
 
 def _is_limited(account: Account | None) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import Q
+from django.db.models import Q, Sum
 
 from scheduler.lifecycle import AssimilateState
-from scheduler.models import Account, Submitter, SubmitterApp, Workunit
+from scheduler.models import Account, File, Submitter, SubmitterApp, Workunit
 from scheduler.sql import fetch_one
 
 
@@ -55,3 +56,9 @@ def kept_output_bytes(account: Account) -> int:
     """Add up the outputs that are kept for an account until it retires their batches."""
     row = fetch_one("read_kept_outputs", {"account_id": account.pk}) or {}
     return int(row["nbytes"])
+
+
+def bytes_of(file_ids: Collection[int]) -> int:
+    """Add up files, but those that hosts fetch elsewhere."""
+    found = File.objects.filter(pk__in=file_ids, urls="").aggregate(nbytes=Sum("nbytes"))
+    return int(found["nbytes"] or 0)

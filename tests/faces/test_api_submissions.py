@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduler import storage
 from scheduler.lifecycle import ReleaseState
@@ -26,7 +28,7 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import api_tokens
+from scheduler.operations import api_tokens, bulk
 from tests.conftest import NOON
 from tests.rows import a_workunit, an_account, an_app, an_app_version
 from tests.scientists import Scientist, a_batch, done_in
@@ -379,6 +381,40 @@ class TestRightsAndQuotas:
         assert not FileHold.objects.exists()
         fits = {**OUT, "input_files": [{"open_name": "in", "content": "12345"}]}
         assert post({"app": "sieve", "workunits": [fits]}).status_code == 201
+
+    def test_what_one_keeps_is_added_up_once_for_a_submission_of_any_length(
+        self, client, bob, monkeypatch
+    ):
+        monkeypatch.setattr(bulk, "_CHUNK", 1)
+        Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=20, created_at=NOON)
+        post = poster(client, token_of(bob))
+
+        def added_up(texts: str) -> int:
+            works = [
+                {**OUT, "input_files": [{"open_name": "in", "content": text}]} for text in texts
+            ]
+            with CaptureQueriesContext(connection) as said:
+                assert post({"app": "sieve", "workunits": works}).status_code == 201
+            return sum("FROM batch" in one["sql"] and "UNION" in one["sql"] for one in said)
+
+        # At first, and when all is written.
+        assert added_up("ab") == added_up("abcdefghijabcdefghij") == 2
+
+    def test_the_chunk_that_is_too_much_is_refused_and_all_is_let_go(
+        self, client, bob, monkeypatch
+    ):
+        monkeypatch.setattr(bulk, "_CHUNK", 1)
+        Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=5, created_at=NOON)
+        post = poster(client, token_of(bob))
+        works = [
+            {**OUT, "input_files": [{"open_name": "in", "content": text}]}
+            for text in ("ab", "ab", "cd", "e", "f")
+        ]
+        answer = post({"app": "sieve", "workunits": works})
+        assert answer.json()["code"] == "quota_exceeded"
+        assert "would have 6 bytes of files kept, and may have 5" in answer.json()["detail"]
+        assert not FileHold.objects.exists()
+        assert post({"app": "sieve", "workunits": works[:4]}).status_code == 201
 
     def test_outputs_count_in_what_one_may_keep_until_they_are_retired(self, client, app, bob):
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=9, created_at=NOON)
