@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.models.audit import AuditEntry
 from scheduler.models.files import File, FileHold, JobFile
 from scheduler.models.hosts import Host, HostAppVersion
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
@@ -28,6 +29,7 @@ __all__ = [
     "App",
     "AppVersion",
     "AppVersionFile",
+    "AuditEntry",
     "Batch",
     "BatchUsage",
     "CreditEntry",

@@ -1,0 +1,57 @@
+"""The security audit log: log-ins, use of keys and tokens, publishing, rights."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    """One security event, with its actor and the network address it came from.
+
+    Append-only: written by `operations.audit.record`, deleted only by the housekeeper after
+    `AUDIT_KEPT_DAYS`.  No foreign keys, so that an entry outlives the account it is about.
+    """
+
+    class Event(models.TextChoices):
+        """What happened, as `noun_verb`."""
+
+        LOGIN_SUCCEEDED = "login_succeeded"
+        LOGIN_FAILED = "login_failed"
+        LOGIN_THROTTLED = "login_throttled"
+        ACCOUNT_CREATED = "account_created"
+        ACCOUNT_CHANGED = "account_changed"
+        PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
+        RIGHTS_CHANGED = "rights_changed"
+        TOKEN_CREATED = "token_created"  # noqa: S105 - the same
+        TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the same
+        TOKEN_USED = "token_used"  # noqa: S105 - the same
+        KEY_CREATED = "key_created"
+        KEY_REVOKED = "key_revoked"
+        KEY_USED = "key_used"
+        KEY_ROTATED = "key_rotated"
+        FILE_SIGNED = "file_signed"
+        VERSION_PUBLISHED = "version_published"
+        APP_CHANGED = "app_changed"
+
+    at = models.DateTimeField()
+    event = models.CharField(max_length=40, choices=Event.choices)
+    #: The account that acted; None for the shell, a daemon, or a caller that is not logged in.
+    account_id = models.BigIntegerField(null=True, blank=True)
+    #: The account's e-mail address, `shell:<user>`, or what an unauthenticated caller claimed.
+    actor = models.CharField(max_length=254, blank=True, default="")
+    address = models.GenericIPAddressField(null=True, blank=True)
+    #: What the event is about: an e-mail address, `token 17`, `app shout`, a file name.
+    subject = models.CharField(max_length=254, blank=True, default="")
+    details = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        db_table = "audit_entry"
+        verbose_name = "audit log entry"
+        verbose_name_plural = "audit log"
+        indexes = [
+            models.Index(fields=["at"], name="drop_old_audit_entries"),
+            models.Index(fields=["account_id", "-at"], name="audit_entries_of_account"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.subject}"

@@ -1,0 +1,41 @@
+"""The audit log: an entry is committed with its change, and attributed to the actor at the edge."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import transaction
+
+from scheduler.models import AuditEntry
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
+
+pytestmark = pytest.mark.django_db
+
+
+def test_entry_names_the_actor_and_the_address(noon):
+    with audit.acting(account_id=7, name="ada@example.org", address="192.0.2.1"):
+        audit.record(Event.TOKEN_CREATED, now=noon, subject="token 3", details={"scopes": ["read"]})
+    entry = AuditEntry.objects.get()
+    assert (entry.account_id, entry.actor, entry.address) == (7, "ada@example.org", "192.0.2.1")
+    assert (entry.event, entry.at, entry.subject) == ("token_created", noon, "token 3")
+    assert entry.details == {"scopes": ["read"]}
+
+
+def test_actor_ends_with_the_block(noon):
+    with audit.acting(name="ada@example.org"):
+        pass
+    audit.record(Event.LOGIN_FAILED, now=noon)
+    assert AuditEntry.objects.get().actor == ""
+
+
+def test_entry_is_rolled_back_with_its_change(noon):
+    with transaction.atomic():
+        audit.record(Event.RIGHTS_CHANGED, now=noon)
+        transaction.set_rollback(True)
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("subject", ["x" * 1000, "a\0b", "\ud800"])
+def test_any_text_can_be_recorded(subject, noon):
+    audit.record(Event.LOGIN_FAILED, now=noon, subject=subject)
+    assert len(AuditEntry.objects.get().subject) <= 254
