@@ -13,6 +13,7 @@ from volunteer.wire.web import (
     decode_account,
     decode_project_config,
     find_scheduler_urls,
+    is_web_url,
     password_hash,
     web_rpc_url,
 )
@@ -55,13 +56,30 @@ class Introduction:
 def introduce(transport: Transport, url: str, credentials: Credentials) -> Introduction:
     """Find a project, get a key, find its schedulers. Raises NoProjectError, RefusedError."""
     url = canonical_url(url)
+    if not is_web_url(url):
+        message = f"{url} is no address of a project.\nHint: it begins with https:// or http://."
+        raise NoProjectError(message)
     config = _read_config(transport, url)
     if config.is_account_manager:
         message = f"{url} is an account manager.\nHint: attach to the projects themselves."
         raise NoProjectError(message)
     schedulers = read_master_page(transport, url)
-    key = credentials.key or _log_in(transport, config.web_rpc_url_base or url, credentials)
+    key = credentials.key or _log_in(transport, _log_in_base(url, config), credentials)
     return Introduction(url, key, config.name, schedulers)
+
+
+def _log_in_base(url: str, config: ProjectConfig) -> str:
+    """Return where to log in: the project may name another place, if it is as well protected."""
+    base = config.web_rpc_url_base
+    if not base:
+        return url
+    if not is_web_url(base) or (url.startswith("https:") and not base.lower().startswith("https:")):
+        message = (
+            f"{url} sends log-ins to {base!r:.80}, which is not encrypted.\n"
+            "Hint: copy your account key from the project's web site and use --key-file."
+        )
+        raise NoProjectError(message)
+    return base
 
 
 def _read_config(transport: Transport, url: str) -> ProjectConfig:
@@ -87,6 +105,10 @@ def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
         message = f"{url} answers HTTP {answer.status}.\nHint: check the address of the project."
         raise NoProjectError(message)
     found = find_scheduler_urls(answer.content)
+    encrypted = tuple(scheduler for scheduler in found if scheduler.lower().startswith("https:"))
+    if url.startswith("https:") and encrypted:
+        # The account key goes there: not in the clear if there is a choice.
+        found = encrypted
     if not found:
         message = f"{url} names no scheduler.\nHint: check the address of the project."
         raise NoProjectError(message)
@@ -105,7 +127,7 @@ def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
         name = "create_account.php"
         values["user_name"] = credentials.new_name
     try:
-        answer = transport.get(web_rpc_url(base, name, **values))
+        answer = transport.get(web_rpc_url(base, name, **values), has_credentials=True)
     except UnreachableError as error:
         message = f"{error}.\nHint: check the network and try again."
         raise NoProjectError(message) from error

@@ -1,50 +1,86 @@
-"""HTTP: a port of four methods, and its real side."""
+"""HTTP: a port of four methods, and its real side with limits on what a server can make it do.
+
+Every request follows the same rules. Only http and https addresses are opened. A redirect never
+leads from https to http, at most ten are followed, and a request that carries the account's key or
+password goes to no other host. Answers are cut off at a size, bodies that decompress without end
+included, and an exchange that stands still or drips is cut off by closing its connection.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+import time
+import zlib
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from volunteer import safe_files
 from volunteer.wire.requests import CORE_VERSION_TEXT
+from volunteer.wire.web import is_web_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _TIMEOUT = httpx.Timeout(60.0, connect=30.0)
-_MOST_REDIRECTS = 10
-_CHUNK = 1 << 18
+_MAX_REDIRECTS = 10
+_CHUNK_BYTES = 1 << 18
+_PORTS = {"http": 80, "https": 443}
 OK, PARTIAL, SEE_OTHER, RANGE_REFUSED, SERVER_ERROR = 200, 206, 303, 416, 500
 
 
 class UnreachableError(Exception):
-    """No answer came: no connection, a broken one, or endless redirects."""
+    """No usable answer came: no connection, a broken one, a refused redirect or one too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferLimits:
+    """How much and how slow an answer may be; sizes in bytes, durations in seconds."""
+
+    #: A master page or the answer of a web RPC.
+    max_page_bytes: int = 1 << 20
+    #: A scheduler reply. One with several hundred results is below 2 MB.
+    max_reply_bytes: int = 32 << 20
+    #: The answer to an upload, of which the first 8 KiB are read.
+    max_upload_reply_bytes: int = 64 << 10
+    #: A small answer must be complete this long after its request was sent.
+    reply_seconds: float = 300.0
+    #: A transfer that moves less than `min_bytes_per_second` for this long is cut off.
+    slow_seconds: float = 300.0
+    min_bytes_per_second: float = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is posted: some bytes, then those of a file from an offset on."""
+    """What is posted: some bytes, then those of a file from an offset on.
+
+    The file is opened without following a link below `root`, its own folder if there is none.
+    """
 
     head: bytes
     path: Path | None = None
     offset: int = 0
+    root: Path | None = None
 
     def __len__(self) -> int:
         """Count the bytes to send."""
-        rest = self.path.stat().st_size - self.offset if self.path else 0
+        rest = self.path.lstat().st_size - self.offset if self.path else 0
         return len(self.head) + max(rest, 0)
 
     def chunks(self) -> Iterator[bytes]:
         """Give the bytes; anew at each call, for a redirect wants them again."""
         yield self.head
         if self.path is not None:
-            with self.path.open("rb") as file:
+            root = self.root or self.path.parent
+            with safe_files.opened(root, str(self.path.relative_to(root))) as file:
                 file.seek(self.offset)
-                while chunk := file.read(_CHUNK):
+                while chunk := file.read(_CHUNK_BYTES):
                     yield chunk
 
 
@@ -71,13 +107,17 @@ class Stream:
 
 
 class Transport(Protocol):
-    """What the client needs of HTTP. All raise UnreachableError."""
+    """What the client needs of HTTP. All raise UnreachableError.
 
-    def get(self, url: str) -> Response:
+    `has_credentials` marks a request with the account's key or password: no redirect takes it to
+    another host.
+    """
+
+    def get(self, url: str, *, has_credentials: bool = False) -> Response:
         """Fetch something small."""
         ...
 
-    def post(self, url: str, body: Body) -> Response:
+    def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
         """Send something; redirects keep the body, whatever their number says."""
         ...
 
@@ -93,38 +133,35 @@ class Transport(Protocol):
 class HttpTransport:
     """The port over httpx."""
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, limits: TransferLimits | None = None) -> None:
         agent = f"BOINC client ({platform} {CORE_VERSION_TEXT}) (Manyhands volunteer)"
+        self._limits = limits or TransferLimits()
         self._client = httpx.Client(
             timeout=_TIMEOUT,
-            headers={"User-Agent": agent},
+            # Only what `_Decoder` decodes with a limit.
+            headers={"User-Agent": agent, "Accept-Encoding": "gzip"},
             follow_redirects=False,
-            max_redirects=_MOST_REDIRECTS,
+            # A connection of its own for each exchange: to cut off one is to cut off no other.
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
 
-    def get(self, url: str) -> Response:
+    def get(self, url: str, *, has_credentials: bool = False) -> Response:
         """Fetch something small, through redirects."""
-        with _unreachable(url):
-            answer = self._client.get(url, follow_redirects=True)
-            return Response(answer.status_code, answer.content)
+        request = _Request("GET", has_credentials=has_credentials)
+        return self._whole(url, request, self._limits.max_page_bytes)
 
-    def post(self, url: str, body: Body) -> Response:
+    def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
         """Post, and post again where a redirect points: a 302 must not lose the body."""
-        with _unreachable(url):
-            for _ in range(_MOST_REDIRECTS):
-                answer = self._client.post(
-                    url,
-                    content=body.chunks(),
-                    headers={"Content-Type": "text/xml", "Content-Length": str(len(body))},
-                )
-                where = answer.headers.get("Location")
-                if not answer.is_redirect or not where:
-                    return Response(answer.status_code, answer.content)
-                url = _checked_redirect(url, where)
-                if answer.status_code == SEE_OTHER:
-                    return self.get(url)
-        message = f"{url} redirects without end"
-        raise UnreachableError(message)
+        request = _Request(
+            "POST",
+            {"Content-Type": "text/xml", "Content-Length": str(len(body))},
+            body,
+            has_credentials=has_credentials,
+        )
+        max_bytes = (
+            self._limits.max_reply_bytes if has_credentials else self._limits.max_upload_reply_bytes
+        )
+        return self._whole(url, request, max_bytes)
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
@@ -132,35 +169,229 @@ class HttpTransport:
         headers = {"Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
-        with (
-            _unreachable(url),
-            self._client.stream("GET", url, headers=headers, follow_redirects=True) as answer,
-        ):
+        with self._exchange(url, _Request("GET", headers)) as (answer, watch):
             start = _start_of(answer) if answer.status_code == PARTIAL else 0
-            yield Stream(answer.status_code, start, answer.iter_bytes(_CHUNK))
+            yield Stream(answer.status_code, start, _decoded(answer, watch))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
+    def _whole(self, url: str, request: _Request, max_bytes: int) -> Response:
+        with self._exchange(url, request) as (answer, watch):
+            watch.finish_within(self._limits.reply_seconds)
+            content = bytearray()
+            for chunk in _decoded(answer, watch):
+                content += chunk
+                if len(content) > max_bytes:
+                    message = f"{_host(url)}: the answer has more than {max_bytes} bytes"
+                    raise UnreachableError(message)
+            return Response(answer.status_code, bytes(content))
+
+    @contextmanager
+    def _exchange(self, url: str, request: _Request) -> Iterator[tuple[httpx.Response, _Watch]]:
+        """Send a request through its redirects; yields the last answer, its body not yet read."""
+        first = url
+        with _Watch(self._limits) as watch, _unreachable(url, watch):
+            for _ in range(_MAX_REDIRECTS + 1):
+                if not is_web_url(url):
+                    message = f"{url!r:.80} is neither an http nor an https address"
+                    raise UnreachableError(message)
+                answer = self._send(url, request, watch)
+                with contextlib.closing(answer):
+                    where = answer.headers.get("Location")
+                    if not answer.is_redirect or not where:
+                        yield answer, watch
+                        return
+                    url = _checked_redirect(url, where, has_credentials=request.has_credentials)
+                    if answer.status_code == SEE_OTHER:
+                        request = _Request("GET", has_credentials=request.has_credentials)
+        message = f"{_host(first)} redirects without end"
+        raise UnreachableError(message)
+
+    def _send(self, url: str, request: _Request, watch: _Watch) -> httpx.Response:
+        prepared = self._client.build_request(
+            request.method,
+            url,
+            content=watch.counted(request.body.chunks()) if request.body else None,
+            headers=dict(request.headers),
+            extensions={"trace": watch.note_connection},
+        )
+        if request.body is None:
+            watch.finish_within(self._limits.reply_seconds)
+        answer = self._client.send(prepared, stream=True)
+        watch.finish_within(None)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One request, without its address."""
+
+    method: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Body | None = None
+    has_credentials: bool = False
+
+
+class _Watch:
+    """Watches one exchange in a thread and closes its connections when it is too slow.
+
+    Timeouts of a socket begin anew with every byte, so that a server which sends one byte a minute
+    would hold the exchange for ever.
+    """
+
+    def __init__(self, limits: TransferLimits) -> None:
+        self._limits = limits
+        self._sockets: list[socket.socket] = []
+        self._over = threading.Event()
+        self._moved = 0
+        self._deadline: float | None = None
+        self.reason = ""
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._run, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def note_connection(self, event: str, info: Mapping[str, Any]) -> None:
+        """Remember the socket of a new connection; httpx calls it for each of its steps."""
+        if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
+            found = info["return_value"].get_extra_info("socket")
+            if isinstance(found, socket.socket):
+                self._sockets.append(found)
+
+    def finish_within(self, seconds: float | None) -> None:
+        """Set the time by which the exchange must be over; None for no such time."""
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass on chunks and count their bytes."""
+        for chunk in chunks:
+            # Small enough that a slow line shows progress within each window.
+            for start in range(0, len(chunk), 1 << 14):
+                piece = chunk[start : start + (1 << 14)]
+                yield piece
+                self._moved += len(piece)
+        # From here on the server only has to answer.
+        self.finish_within(self._limits.reply_seconds)
+
+    def moved(self, nbytes: int) -> None:
+        """Count bytes that have come."""
+        self._moved += nbytes
+
+    def _run(self) -> None:
+        window = self._limits.slow_seconds
+        last, window_end = self._moved, time.monotonic() + window
+        while not self._over.wait(min(1.0, window / 4, self._limits.reply_seconds / 4)):
+            now, deadline = time.monotonic(), self._deadline
+            if deadline is not None and now >= deadline:
+                self._cut("the answer took too long")
+                return
+            if now >= window_end:
+                if self._moved - last < window * self._limits.min_bytes_per_second:
+                    self._cut(f"too slow: {self._moved - last} bytes in {window:.0f} s")
+                    return
+                last, window_end = self._moved, now + window
+
+    def _cut(self, reason: str) -> None:
+        self.reason = reason
+        while not self._over.wait(0.2):
+            # More than once, for a redirect may be opening another connection.
+            for found in list(self._sockets):
+                with contextlib.suppress(OSError):
+                    # Not the method of an SSL socket: it would change it under the reading thread.
+                    socket.socket.shutdown(found, socket.SHUT_RDWR)
+
+
+def _decoded(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
+    """Give the bytes of an answer, unpacked in pieces of limited size."""
+    coding = answer.headers.get("Content-Encoding", "").strip().lower()
+    if coding in {"", "identity"}:
+        for chunk in answer.iter_raw():
+            watch.moved(len(chunk))
+            yield chunk
+    elif coding in {"gzip", "x-gzip", "deflate"}:
+        yield from _unpacked(answer, watch)
+    else:
+        message = f"the answer has the unknown Content-Encoding {coding!r:.40}"
+        raise UnreachableError(message)
+    if watch.reason:
+        # An answer without a length ends with its connection: cut off, it would look complete.
+        raise UnreachableError(watch.reason)
+
+
+def _unpacked(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
+    # 32: gzip or zlib, as the data says.
+    unpacker = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
+    is_empty = True
+    try:
+        for chunk in answer.iter_raw():
+            watch.moved(len(chunk))
+            is_empty, rest = False, chunk
+            while rest and not unpacker.eof:
+                yield unpacker.decompress(rest, _CHUNK_BYTES)
+                rest = unpacker.unconsumed_tail
+        while not unpacker.eof and (piece := unpacker.decompress(b"", _CHUNK_BYTES)):
+            yield piece
+    except zlib.error as error:
+        message = f"the answer cannot be unpacked: {error}"
+        raise UnreachableError(message) from error
+    if not unpacker.eof and not is_empty:
+        message = "the packed answer is cut off"
+        raise UnreachableError(message)
+
 
 @contextmanager
-def _unreachable(url: str) -> Iterator[None]:
+def _unreachable(url: str, watch: _Watch) -> Iterator[None]:
     try:
         yield
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        host = urlsplit(url).netloc or url
-        message = f"{host}: {str(error) or type(error).__name__}"
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        reason = watch.reason or str(error) or type(error).__name__
+        message = f"{_host(url)}: {reason}"
         raise UnreachableError(message) from error
+    except safe_files.UnsafeFileError as error:
+        raise UnreachableError(str(error)) from error
 
 
-def _checked_redirect(url: str, where: str) -> str:
-    """Follow to another address, but never from an encrypted one to a plain one."""
-    target = urljoin(url, where)
-    if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
-        message = f"{url} redirects to {target}, which is not encrypted"
-        raise UnreachableError(message)
-    return target
+def _host(url: str) -> str:
+    """Return the host of an address, which may be shown; its query may hold a password's hash."""
+    return urlsplit(url).netloc or f"{url!r:.80}"
+
+
+def _checked_redirect(url: str, where: str, *, has_credentials: bool) -> str:
+    """Return where a redirect leads. Raises UnreachableError if it may not be followed."""
+    try:
+        target = urljoin(url, where)
+        here, there = urlsplit(url), urlsplit(target)
+        is_same = _is_same_host(here.scheme, here.hostname, here.port, there)
+    except ValueError as error:
+        message = f"{_host(url)} redirects to {where!r:.80}, which is no address"
+        raise UnreachableError(message) from error
+    if not is_web_url(target):
+        message = f"{_host(url)} redirects to {where!r:.80}, which is not http or https"
+    elif here.scheme == "https" and there.scheme != "https":
+        message = f"{_host(url)} redirects to {there.netloc}, which is not encrypted"
+    elif has_credentials and not is_same:
+        message = (
+            f"{_host(url)} redirects to {there.netloc}, which must not get the account key. "
+            "Hint: if the project has moved, detach and attach with its new address"
+        )
+    else:
+        return target
+    raise UnreachableError(message)
+
+
+def _is_same_host(scheme: str, host: str | None, port: int | None, there: Any) -> bool:  # noqa: ANN401  SplitResult
+    """Tell whether an address has the same host and port, or is its encrypted form."""
+    if host != there.hostname:
+        return False
+    port = port or _PORTS.get(scheme, 0)
+    other = there.port or _PORTS.get(there.scheme, 0)
+    is_upgrade = (scheme, there.scheme) == ("http", "https")
+    return port == other or (is_upgrade and (port, other) == (80, 443))
 
 
 def _start_of(answer: httpx.Response) -> int:
