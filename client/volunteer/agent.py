@@ -171,12 +171,11 @@ class Agent:
         falsified = ""
         # Not asked of the state: two programs may end before it hears of the first.
         may_falsify = self.rules.falsify and not self._falsified
-        if may_falsify and not (ended.code or ended.signal) and outputs[:1]:
-            path = self.home.file(url, outputs[0].name)
-            if path.is_file():
-                slot.falsify(path)
-                self._falsified, falsified = True, name
-                outputs = slot.take_outputs(self.home, project, held)
+        has_output = outputs[:1] and outputs[0].nbytes >= 0
+        if may_falsify and has_output and not (ended.code or ended.signal):
+            slot.falsify(self.home.file(url, outputs[0].name))
+            self._falsified, falsified = True, name
+            outputs = slot.take_outputs(self.home, project, held)
         return events.ProcessExited(
             self.now(),
             chance(),
@@ -230,7 +229,7 @@ class Agent:
             case events.Upload(url, name, resume):
                 held = self.state.projects[url].files[name]
                 path = self.home.file(url, name)
-                output = Finished(held.info, path, held.nbytes, held.md5, resume)
+                output = Finished(held.info, path, held.nbytes, held.md5, resume, self.home.path)
                 return partial(errands.upload, url, output)
         message = f"The client does not know the command {command!r}."
         raise TypeError(message)

@@ -40,7 +40,7 @@ class Errands:
         reason = ""
         for url in command.urls:
             try:
-                answer = self.transport.post(url, Body(body))
+                answer = self.transport.post(url, Body(body), has_credentials=True)
                 if not answer.is_good:
                     reason = f"{url}: HTTP {answer.status}"
                     continue
@@ -55,7 +55,7 @@ class Errands:
         """Download a file."""
         name = wanted.info.name
         try:
-            files.fetch(self.transport, wanted)
+            sha256 = files.fetch(self.transport, wanted)
         except files.DownloadError as error:
             return events.DownloadFailed(
                 self.now(),
@@ -66,7 +66,7 @@ class Errands:
                 reason=error.reason,
                 permanent=error.permanent,
             )
-        return events.DownloadFinished(self.now(), project=project, name=name)
+        return events.DownloadFinished(self.now(), project=project, name=name, signed_sha256=sha256)
 
     def upload(self, project: str, output: uploads.Finished) -> Event:
         """Upload an output."""

@@ -96,10 +96,14 @@ class RequestFailed(ProjectEvent):
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFinished(FileEvent):
-    """A file is here, complete and checked."""
+    """A file is here, complete and checked.
 
-    __slots__ = ()
+    `signed_sha256` is the SHA-256 of the bytes whose signature verified; empty for other files.
+    """
+
+    signed_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +116,7 @@ class DownloadFailed(FileEvent):
 
 
 class FileLost(FileEvent):
-    """A file that should be here is not, or has another size."""
+    """A file that should be here is not, or is not what was downloaded."""
 
     __slots__ = ()
 
@@ -134,11 +138,15 @@ class ProcessNotStarted(ResultEvent):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output file found after a run; `nbytes` -1 when it is missing."""
+    """An output file found after a run; `nbytes` -1 when there is none that can be sent.
+
+    `fault` is why what stands at its name is not sent, for example that it is a symbolic link.
+    """
 
     name: str
     nbytes: int = -1
     md5: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +222,7 @@ class Ask(Command):
 
 @dataclass(frozen=True, slots=True)
 class Fetch(Command):
-    """Download a file and check it; `signed` asks for the code-sign key's signature."""
+    """Download a file and check it; a `signed` one needs the code-sign key's signature."""
 
     project: str
     name: str

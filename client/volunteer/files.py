@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import shutil
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volunteer import safe_files
 from volunteer.signature import verifies
 from volunteer.transport import (
     OK,
@@ -26,11 +28,15 @@ if TYPE_CHECKING:
 
 # The end of a broken transfer may be the error page of a proxy (PROTOCOL 3.1).
 _DOUBTFUL_BYTES = 5000
+# A server that promises no size may send this much.
+MAX_UNDECLARED_BYTES = 1 << 30
+_CHUNK_BYTES = 1 << 20
 
 MD5_MISMATCH = "-119 (md5 checksum failed for file)"
 BAD_SIGNATURE = "-120 (RSA key check failed for file)"
 NO_SIGNATURE = "-123 (no signature)"
 WRONG_SIZE = "-200 (wrong size)"
+DISK_FULL = "-177 (not enough disk space)"
 TRANSIENT = "-184 (transient HTTP error)"
 PERMANENT = "-224 (permanent HTTP error)"
 
@@ -54,34 +60,69 @@ class Wanted:
     code_sign_key: str | None
 
 
-def fetch(transport: Transport, wanted: Wanted) -> None:
+def fetch(transport: Transport, wanted: Wanted) -> str:
     """Fetch a file from the first address that gives it, check it, put it in place.
 
-    Raises DownloadError, permanent if every address refuses for good or the content is wrong.
+    Returns the SHA-256 of a signed file, empty for others. Raises DownloadError, permanent if every
+    address refuses for good or the content is wrong.
     """
     info = wanted.info
+    if wanted.code_sign_key is not None and not info.signature:
+        raise DownloadError(NO_SIGNATURE, "missing signature", permanent=True)
     wanted.path.parent.mkdir(parents=True, exist_ok=True)
+    if wanted.code_sign_key is not None and (known := _verified_here(wanted)):
+        return known
     part = wanted.path.with_name(wanted.path.name + ".part")
     zipped = bool(info.gzipped_urls and not info.urls)
     size = 0 if zipped else info.nbytes
-    _fetch_from_any(transport, info.gzipped_urls if zipped else info.urls, part, size)
+    limit = _byte_limit(info, part)
+    _fetch_from_any(transport, info.gzipped_urls if zipped else info.urls, part, size, limit)
     if zipped:
-        part = _unzip(part, wanted.path, info.nbytes)
+        part = _unzip(part, wanted.path, info.nbytes or limit)
     try:
-        check(part, info, wanted.code_sign_key)
+        sha256 = check(part, info, wanted.code_sign_key)
     except DownloadError:
         part.unlink(missing_ok=True)
         raise
-    if info.executable:
-        part.chmod(0o755)
+    # An input is never started, whatever its description says.
+    part.chmod(0o755 if info.executable and wanted.code_sign_key is not None else 0o644)
     part.replace(wanted.path)
+    return sha256
 
 
-def _fetch_from_any(transport: Transport, urls: tuple[str, ...], part: Path, nbytes: int) -> None:
+def _verified_here(wanted: Wanted) -> str:
+    """Return the SHA-256 of a signed file that is here already; empty if it must be fetched."""
+    try:
+        sha256 = check(wanted.path, wanted.info, wanted.code_sign_key)
+    except (DownloadError, OSError):
+        return ""
+    wanted.path.chmod(0o755 if wanted.info.executable else 0o644)
+    return sha256
+
+
+def _byte_limit(info: FileInfo, part: Path) -> int:
+    """Return how many bytes may come: as many as promised, or what is tolerable without a promise.
+
+    Raises DownloadError if the disk has no room for what is promised.
+    """
+    if not info.nbytes:
+        return MAX_UNDECLARED_BYTES
+    here = part.lstat().st_size if part.exists() else 0
+    free = shutil.disk_usage(part.parent).free
+    if info.nbytes - here > free:
+        reason = f"{info.nbytes} bytes do not fit on the disk, which has {free} free"
+        raise DownloadError(DISK_FULL, reason, permanent=False)
+    # A packed file may be longer than its content, by little.
+    return info.nbytes + (info.nbytes // 100 + 4096 if info.gzipped_urls else 0)
+
+
+def _fetch_from_any(
+    transport: Transport, urls: tuple[str, ...], part: Path, nbytes: int, limit: int
+) -> None:
     failure = DownloadError(PERMANENT, "the project gave no address", permanent=True)
     for url in urls:
         try:
-            _fetch_one(transport, url, part, nbytes)
+            _fetch_one(transport, url, part, nbytes, limit)
         except DownloadError as error:
             # One address that may heal keeps the whole file from being given up.
             if failure.permanent:
@@ -91,7 +132,9 @@ def _fetch_from_any(transport: Transport, urls: tuple[str, ...], part: Path, nby
     raise failure
 
 
-def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int) -> None:
+def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int, limit: int) -> None:
+    if part.is_symlink() or (part.exists() and not part.is_file()):
+        part.unlink()
     offset = part.stat().st_size if part.exists() else 0
     if nbytes and offset == nbytes:
         return
@@ -101,7 +144,7 @@ def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int) -> None:
     try:
         with transport.stream(url, offset) as stream:
             _refuse(stream.status, part)
-            _write(stream, part, offset)
+            _write(stream, part, offset, limit)
     except UnreachableError as error:
         _cut(part)
         raise DownloadError(TRANSIENT, str(error), permanent=False) from error
@@ -123,14 +166,23 @@ def _refuse(status: int, part: Path) -> None:
     raise DownloadError(PERMANENT, f"permanent HTTP error {status}", permanent=True)
 
 
-def _write(stream: Stream, part: Path, offset: int) -> None:
-    """Append what the server sends; one that knows no Range begins anew, and so do we."""
+def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
+    """Append what the server sends, at most `limit` bytes in all.
+
+    A server that knows no Range begins anew, and so does the file.
+    """
     if stream.start not in {0, offset}:
         raise DownloadError(TRANSIENT, "the server sent another part", permanent=False)
     with part.open("r+b" if part.exists() else "w+b") as file:
         file.truncate(stream.start)
         file.seek(stream.start)
+        size = stream.start
         for chunk in stream.chunks:
+            size += len(chunk)
+            if size > limit:
+                part.unlink()
+                reason = f"more than {limit} bytes instead of the promised size"
+                raise DownloadError(WRONG_SIZE, reason, permanent=True)
             file.write(chunk)
 
 
@@ -141,44 +193,69 @@ def _cut(part: Path) -> None:
             file.truncate(max(0, part.stat().st_size - _DOUBTFUL_BYTES))
 
 
-def _unzip(part: Path, path: Path, nbytes: int) -> Path:
+def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
     """Unpack; hash and size promised are those of the unpacked file."""
     unzipped = path.with_name(path.name + ".unzipped")
+    unzipped.unlink(missing_ok=True)
     try:
-        with gzip.open(part, "rb") as source, unzipped.open("wb") as target:
-            if nbytes:
-                # One byte more than promised is enough to see that the size is wrong.
-                target.write(source.read(nbytes + 1))
-            else:
-                shutil.copyfileobj(source, target)
-    except (OSError, EOFError) as error:
+        with gzip.open(part, "rb") as source, unzipped.open("xb") as target:
+            # One byte more than allowed is enough to see that the size is wrong.
+            left = max_bytes + 1
+            while left and (chunk := source.read(min(left, _CHUNK_BYTES))):
+                target.write(chunk)
+                left -= len(chunk)
+    except (OSError, EOFError, zlib.error) as error:
+        unzipped.unlink(missing_ok=True)
         raise DownloadError(WRONG_SIZE, f"cannot be unpacked: {error}", permanent=True) from error
     finally:
         part.unlink(missing_ok=True)
+    if not left:
+        size = unzipped.stat().st_size
+        unzipped.unlink()
+        reason = f"{size} or more bytes instead of {max_bytes}"
+        raise DownloadError(WRONG_SIZE, reason, permanent=True)
     return unzipped
 
 
-def check(path: Path, info: FileInfo, code_sign_key: str | None) -> None:
+def check(path: Path, info: FileInfo, code_sign_key: str | None) -> str:
     """Compare a file with what was promised of it; raises DownloadError, always permanent.
 
     A file of an app version is trusted by its signature alone, as in BOINC: a project whose
     server was broken into cannot make volunteers run a program that its owner did not sign.
+    Returns the SHA-256 of a signed file, empty for others. Raises OSError too, UnsafeFileError
+    among them for what is no plain file.
     """
-    size = path.stat().st_size
-    if info.nbytes and size != info.nbytes:
-        reason = f"{size} bytes instead of {info.nbytes}"
+    digests = digests_of(path.parent, path.name)
+    if info.nbytes and digests.nbytes != info.nbytes:
+        reason = f"{digests.nbytes} bytes instead of {info.nbytes}"
         raise DownloadError(WRONG_SIZE, reason, permanent=True)
-    digest = md5_of(path)
     if code_sign_key is not None:
         if not info.signature:
             raise DownloadError(NO_SIGNATURE, "missing signature", permanent=True)
-        if not verifies(digest, info.signature, code_sign_key):
+        if not verifies(digests.md5, info.signature, code_sign_key):
             raise DownloadError(BAD_SIGNATURE, "signature verification error", permanent=True)
-    elif info.md5 and digest != info.md5:
+        return digests.sha256
+    if info.md5 and digests.md5 != info.md5:
         raise DownloadError(MD5_MISMATCH, "MD5 check failed", permanent=True)
+    return ""
 
 
-def md5_of(path: Path) -> str:
-    """Hash a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """The size of a file in bytes and its digests in hexadecimal."""
+
+    nbytes: int
+    md5: str
+    sha256: str
+
+
+def digests_of(root: Path, name: str) -> Digests:
+    """Read a plain file below a folder. Raises OSError, UnsafeFileError for anything else."""
+    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
+    nbytes = 0
+    with safe_files.opened(root, name) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            nbytes += len(chunk)
+            md5.update(chunk)
+            sha256.update(chunk)
+    return Digests(nbytes, md5.hexdigest(), sha256.hexdigest())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from volunteer.events import ClearSlot, Command, Discard, Kill, Say
+from volunteer.names import NameSet, name_fault, shared_name
 from volunteer.records import (
     ClientState,
     HeldFile,
@@ -14,18 +15,18 @@ from volunteer.records import (
     Phase,
     Presence,
     Project,
+    Role,
     State,
     Verdict,
     version_named,
 )
-from volunteer.signature import verifies_text
-from volunteer.verdicts import ABORTED_BY_PROJECT
-from volunteer.wire.replies import is_safe_name
+from volunteer.signature import BadKeyError, read_hex_block, read_public_key, verifies_text
+from volunteer.verdicts import ABORTED_BY_PROJECT, COULD_NOT_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from volunteer.wire.messages import AppVersion, FileInfo, Reply, Result
+    from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Reply, Result
 
 _NOT_STARTED = (Phase.FETCHING, Phase.READY)
 
@@ -43,10 +44,10 @@ def take_reply(
     for step in (_take_key, _take_master_url, _take_acks, _take_aborts, _take_deletions):
         project, more = step(project, reply, now)
         said += more
-    project = _take_science(project, reply)
-    known = len(project.results)
-    project, more = _take_results(project, reply, now)
-    given = len(project.results) - known
+    known = len(project.in_phase(*_NOT_STARTED))
+    project, refusals = _take_science(project, reply)
+    project, more = _take_results(project, reply, refusals, now)
+    given = len(project.in_phase(*_NOT_STARTED)) - known
     if given:
         said.append(Say(f"got {given} result{'s' if given != 1 else ''}"))
     return state, project, said + more
@@ -86,15 +87,36 @@ def _take_key(project: Project, reply: Reply, now: float) -> tuple[Project, list
     new = reply.code_sign_key
     if not new or new == project.code_sign_key:
         return project, []
-    if not project.code_sign_key or verifies_text(
-        new, reply.code_sign_key_signature, project.code_sign_key
-    ):
+    if not project.code_sign_key:
+        return replace(project, code_sign_key=new), []
+    fault = _rotation_fault(project, new, reply.code_sign_key_signature)
+    if not fault:
         return replace(project, code_sign_key=new), []
     text = (
-        f"{_name(project, reply)}: the new code-sign key is not signed by the old one; "
-        "keeping the old one. If the project confirms the change, detach and attach again."
+        f"{_name(project, reply)}: {fault}; keeping the old code-sign key. If the project confirms "
+        "the change, detach and attach again."
     )
     return project, [Say(text)]
+
+
+def _rotation_fault(project: Project, new: str, signature: str) -> str:
+    """Return why a new code-sign key is not taken; empty if the present key vouches for it.
+
+    The signature of a file and that of a key are made alike (PROTOCOL 4.2). So that no file with
+    the text of a key becomes one, a key must have exactly the form in which projects write keys,
+    and its signature must not be that of a file.
+    """
+    if not verifies_text(new, signature, project.code_sign_key):
+        return "the new code-sign key is not signed by the old one"
+    try:
+        read_public_key(new, exact=True)
+    except BadKeyError as error:
+        return f"the new code-sign key is malformed ({error})"
+    number = read_hex_block(signature)
+    files = (held.info.signature for held in project.files.values() if held.info.signature)
+    if any(read_hex_block(known) == number for known in files):
+        return "the signature of the new code-sign key is that of a file"
+    return ""
 
 
 def _take_master_url(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
@@ -130,7 +152,12 @@ def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
     wanted = {held.offer.wu_name for held in project.results.values()}
     workunits = {name: found for name, found in project.workunits.items() if name in wanted}
     project = replace(project, workunits=workunits)
-    used = {project.version_of(held).key for held in project.results.values()}
+    # A refused result may have neither workunit nor app version here.
+    used = {
+        version_named(workunits[held.offer.wu_name], held.offer)
+        for held in project.results.values()
+        if held.offer.wu_name in workunits
+    }
     versions = {
         key: version
         for key, version in project.app_versions.items()
@@ -196,27 +223,140 @@ def _take_deletions(project: Project, reply: Reply, now: float) -> tuple[Project
     return drop_unneeded(project) if reply.deleted_files else (project, [])
 
 
-def _take_science(project: Project, reply: Reply) -> Project:
-    """Take files, app versions and workunits; what is known by name stays as it is."""
-    for info in reply.files:
-        if is_safe_name(info.name):
-            project = project.with_file(_merge(project.files.get(info.name), info))
+@dataclass(slots=True)
+class _Refusals:
+    """What a reply has that may not be used, each with the reason: by file, workunit, version."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    workunits: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    #: By app name, for a result that names no platform and version number.
+    apps: dict[str, str] = field(default_factory=dict)
+
+
+def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
+    """Take files, app versions and workunits; what is known by name stays as it is.
+
+    Roles are given in the order program, input, output, so that the order of the reply's elements
+    does not matter and a name that is used twice stays a program.
+    """
+    refusals = _Refusals()
+    project = _take_files(_with_roles(project), reply, refusals)
     versions = dict(project.app_versions)
     for version in reply.app_versions:
         known = versions.get(version.key)
         if known is not None:
             # A known version takes new speeds, never new files: names are immutable.
             versions[version.key] = replace(version, file_refs=known.file_refs)
-        elif all(_usable(project, ref.file_name, ref.slot_name) for ref in version.file_refs):
+            continue
+        fault = _refs_fault(project, version.file_refs, Role.PROGRAM, refusals)
+        if fault:
+            refusals.versions[version.key] = refusals.apps[version.app_name] = fault
+        elif all(ref.file_name in project.files for ref in version.file_refs):
             versions[version.key] = version
-    workunits = {unit.name: unit for unit in reply.workunits} | project.workunits
-    return replace(project, app_versions=versions, workunits=workunits)
+            project = _give_role(project, version.file_refs, Role.PROGRAM)
+    workunits = dict(project.workunits)
+    for workunit in reply.workunits:
+        if workunit.name in workunits:
+            continue
+        fault = _refs_fault(project, workunit.file_refs, Role.INPUT, refusals)
+        if fault:
+            refusals.workunits[workunit.name] = fault
+        else:
+            workunits[workunit.name] = workunit
+            project = _give_role(project, workunit.file_refs, Role.INPUT)
+    return replace(project, app_versions=versions, workunits=workunits), refusals
+
+
+def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
+    files = dict(project.files)
+    taken = NameSet(files)
+    for info in reply.files:
+        known = files.get(info.name)
+        fault = name_fault(info.name)
+        if not fault and known is not None:
+            fault = _change_fault(known, info)
+        elif not fault and (other := taken.clash(info.name)):
+            fault = f"{info.name!r} and {other!r} are one name on some disks"
+        if fault:
+            refusals.files[info.name] = fault
+        else:
+            files[info.name] = _merge(known, info)
+            taken.add(info.name)
+    return replace(project, files=files)
+
+
+def _change_fault(known: HeldFile, info: FileInfo) -> str:
+    """Return what a reply may not change of a file that is known; empty if there is nothing.
+
+    Names are immutable (PROTOCOL 11.4): other content under a known name would run as the old.
+    """
+    name, before = info.name, known.info
+    if known.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
+        return f"{name!r} has another MD5 than before"
+    sizes = {before.nbytes, info.nbytes} - {0}
+    if known.presence != Presence.FAILED and len(sizes) > 1:
+        return f"{name!r} has another size than before"
+    if info.upload_urls and known.role in {Role.PROGRAM, Role.INPUT}:
+        return f"{name!r} is the name of {_described(known.role)}, not of an output"
+    return ""
+
+
+def _with_roles(project: Project) -> Project:
+    """Give roles to the files of a state that an earlier version of the client has written."""
+    for version in project.app_versions.values():
+        project = _give_role(project, version.file_refs, Role.PROGRAM)
+    for workunit in project.workunits.values():
+        project = _give_role(project, workunit.file_refs, Role.INPUT)
+    for held in project.results.values():
+        project = _give_role(project, held.offer.file_refs, Role.OUTPUT)
+    return project
+
+
+def _give_role(project: Project, refs: tuple[FileRef, ...], role: Role) -> Project:
+    """Give files a role, once. A program that came as a plain file must show its signature."""
+    changed = {}
+    for ref in refs:
+        held = project.files.get(ref.file_name)
+        if held is None or held.role != Role.NONE:
+            continue
+        presence = held.presence
+        if role == Role.PROGRAM and presence == Presence.PRESENT and not held.signed_sha256:
+            presence = Presence.ABSENT
+        changed[ref.file_name] = replace(held, role=role, presence=presence)
+    return replace(project, files={**project.files, **changed}) if changed else project
+
+
+def _refs_fault(
+    project: Project, refs: tuple[FileRef, ...], role: Role, refusals: _Refusals
+) -> str:
+    """Return why files may not be used in a role and under their slot names; empty if they may.
+
+    A file that the reply does not describe is no fault here, but keeps its result from running.
+    """
+    for ref in refs:
+        name = ref.file_name
+        fault = refusals.files.get(name) or name_fault(name) or name_fault(ref.slot_name)
+        if fault:
+            return fault
+        held = project.files.get(name)
+        if held is not None and held.role not in {Role.NONE, role}:
+            return f"{name!r} is the name of {_described(held.role)}, not of {_described(role)}"
+    if shared := shared_name(ref.slot_name for ref in refs):
+        return f"two files have the name {shared!r} in the slot"
+    return ""
+
+
+def _described(role: Role) -> str:
+    return {Role.PROGRAM: "a program's file", Role.INPUT: "an input"}.get(role, "an output")
 
 
 def _merge(known: HeldFile | None, info: FileInfo) -> HeldFile:
     """Merge what a reply says of a file we know: addresses and signatures, never its hash."""
-    if known is None or known.presence == Presence.FAILED:
+    if known is None:
         return HeldFile(info)
+    if known.presence == Presence.FAILED:
+        return HeldFile(info, role=known.role)
     merged = replace(
         known.info,
         urls=info.urls or known.info.urls,
@@ -229,12 +369,15 @@ def _merge(known: HeldFile | None, info: FileInfo) -> HeldFile:
     return replace(known, info=merged)
 
 
-def _usable(project: Project, file_name: str, slot_name: str) -> bool:
-    return file_name in project.files and is_safe_name(slot_name)
-
-
-def _take_results(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
+def _take_results(
+    project: Project, reply: Reply, refusals: _Refusals, now: float
+) -> tuple[Project, list[Command]]:
     said: list[Command] = []
+    outputs = {
+        ref.file_name: name
+        for name, held in project.results.items()
+        for ref in held.offer.file_refs
+    }
     for offer in reply.results:
         known = project.results.get(offer.name)
         if known is not None:
@@ -242,12 +385,88 @@ def _take_results(project: Project, reply: Reply, now: float) -> tuple[Project, 
             project = project.with_result(replace(known, offer=later))
             continue
         resolved = _resolve(project, offer)
-        trouble = _missing(project, resolved)
-        if trouble:
-            said.append(Say(f"{offer.name} discarded: {trouble}"))
+        refused = _refused(project, resolved, refusals, outputs)
+        missing = "" if refused else _missing(project, resolved)
+        if refused:
+            # Reported as failed: a result that is only dropped would be sent again and again.
+            said.append(Say(f"{offer.name} refused: {refused}"))
+            project = project.with_result(_refuse(resolved, refused, now))
+        elif missing:
+            said.append(Say(f"{offer.name} discarded: {missing}"))
         else:
+            project = _give_role(project, resolved.file_refs, Role.OUTPUT)
             project = project.with_result(HeldResult(resolved, received_at=now))
+            outputs.update((ref.file_name, offer.name) for ref in resolved.file_refs)
     return project, said
+
+
+def _refuse(offer: Result, reason: str, now: float) -> HeldResult:
+    verdict = Verdict(ClientState.COMPUTE_ERROR, COULD_NOT_START, f"couldn't start app: {reason}")
+    # Without its outputs, which may have the names of other files.
+    offer = replace(offer, file_refs=())
+    return HeldResult(offer, phase=Phase.REPORTABLE, received_at=now, verdict=verdict, ready_at=now)
+
+
+def _refused(project: Project, offer: Result, refusals: _Refusals, outputs: dict[str, str]) -> str:
+    """Return why a result must not be computed; empty if its names are in order.
+
+    `outputs` has the output files of the results that are held, with the result of each.
+    """
+    if offer.wu_name in refusals.workunits:
+        return refusals.workunits[offer.wu_name]
+    workunit = project.workunits.get(offer.wu_name)
+    if workunit is not None and version_named(workunit, offer) not in project.app_versions:
+        key = version_named(workunit, offer)
+        return refusals.versions.get(key) or (
+            "" if offer.version_num else refusals.apps.get(workunit.app_name, "")
+        )
+    if fault := _refs_fault(project, offer.file_refs, Role.OUTPUT, refusals):
+        return fault
+    for ref in offer.file_refs:
+        if ref.file_name in outputs:
+            return f"the output {ref.file_name!r} is one of {outputs[ref.file_name]} too"
+    return slot_fault(project, offer) if workunit is not None else ""
+
+
+def slot_fault(project: Project, offer: Result) -> str:
+    """Return why the files of a result cannot share its slot; empty if they can.
+
+    The workunit and the app version of the result must be known.
+    """
+    workunit = project.workunits[offer.wu_name]
+    version = project.app_versions[version_named(workunit, offer)]
+    refs = version.file_refs + workunit.file_refs + offer.file_refs
+    for ref in refs:
+        if fault := name_fault(ref.file_name) or name_fault(ref.slot_name):
+            return fault
+    if shared := shared_name(ref.slot_name for ref in refs):
+        return f"two files have the name {shared!r} in the slot"
+    if shared := shared_name(ref.file_name for ref in offer.file_refs):
+        return f"two outputs have the name {shared!r}"
+    return ""
+
+
+def output_fault(project: Project, offer: Result) -> str:
+    """Return which output of a result would overwrite another file; empty if there is none.
+
+    It is asked before each start. Intake refuses such a result, but a state that an earlier version
+    of the client has written may hold one.
+    """
+    others = [
+        ref.file_name
+        for held in project.results.values()
+        if held.offer.name != offer.name
+        for ref in held.offer.file_refs
+    ]
+    for version in project.app_versions.values():
+        others += [ref.file_name for ref in version.file_refs]
+    for workunit in project.workunits.values():
+        others += [ref.file_name for ref in workunit.file_refs]
+    taken = NameSet(others)
+    for ref in offer.file_refs:
+        if other := taken.clash(ref.file_name):
+            return f"the output {ref.file_name!r} would overwrite {other!r}"
+    return ""
 
 
 def _resolve(project: Project, offer: Result) -> Result:
@@ -283,6 +502,6 @@ def _missing(project: Project, offer: Result) -> str:
     if not version.file_refs:
         return "its app has no program"
     for ref in workunit.file_refs + offer.file_refs:
-        if not _usable(project, ref.file_name, ref.slot_name):
+        if ref.file_name not in project.files:
             return f"the project sent no usable description of the file {ref.file_name!r}"
     return ""

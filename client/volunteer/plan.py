@@ -107,9 +107,7 @@ def _settle_outputs(project: Project, held: HeldResult, now: float) -> tuple[Hel
 def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
     """Begin downloads, those of the most urgent result first."""
     commands: list[Command] = []
-    signed = {
-        ref.file_name for version in project.app_versions.values() for ref in version.file_refs
-    }
+    signed = _names_to_sign(project)
     for held in project.in_phase(Phase.FETCHING):
         for ref in project.inputs_of(held):
             work = f"fetch {project.url} {ref.file_name}"
@@ -128,6 +126,14 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[St
             state = state.starting(f"fetch {project.url} {name}")
             commands.append(Fetch(project.url, name, name in signed))
     return state, commands
+
+
+def _names_to_sign(project: Project) -> set[str]:
+    """Return the files that need a signature: those of app versions, and what can be started."""
+    signed = {name for name, held in project.files.items() if held.info.executable}
+    for version in project.app_versions.values():
+        signed.update(ref.file_name for ref in version.file_refs)
+    return signed
 
 
 def _may_fetch(held: HeldFile, now: float) -> bool:

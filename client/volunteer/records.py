@@ -35,6 +35,15 @@ class Presence(StrEnum):
     FAILED = "failed"
 
 
+class Role(StrEnum):
+    """What a file is for. A file keeps its role: no later reply makes a program of an input."""
+
+    NONE = ""
+    PROGRAM = "program"
+    INPUT = "input"
+    OUTPUT = "output"
+
+
 class ClientState:
     """The numbers of `<state>` in a report (PROTOCOL 0.3)."""
 
@@ -56,7 +65,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """A file and how far its transfer is; `error` is BOINC's number and words."""
+    """A file and how far its transfer is; `error` is BOINC's number and words.
+
+    `signed_sha256` is the SHA-256 of the bytes whose signature verified at download; empty for a
+    file that needs no signature.
+    """
 
     info: FileInfo
     presence: Presence = Presence.ABSENT
@@ -67,6 +80,8 @@ class HeldFile:
     retry_at: float = 0.0
     error_code: str = ""
     error_message: str = ""
+    role: Role = Role.NONE
+    signed_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)

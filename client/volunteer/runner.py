@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from volunteer import safe_files
+
 # A program that ignores SIGTERM for so many seconds is killed.
 GRACE_SECONDS = 10.0
 _NICENESS = 19
@@ -51,8 +53,8 @@ class Runner:
         environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         environment["HOME"] = str(slot)
         with (
-            (slot / "stderr.txt").open("ab") as stderr,
-            (slot / "stdout.txt").open("ab") as stdout,
+            safe_files.open_to_append(slot, "stderr.txt") as stderr,
+            safe_files.open_to_append(slot, "stdout.txt") as stdout,
         ):
             # A session of its own: the whole family can be stopped, and a Ctrl-C in the
             # volunteer's terminal reaches only us.

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 KEY_BYTES = 128
 _DIGEST_LENGTH = 32
 _LINE_BYTES = 32
+_MIN_EXPONENT = 3
+_MIN_BITS = 512
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
@@ -57,8 +59,12 @@ def write_hex_block(content: bytes) -> str:
     return "".join(lines) + ".\n"
 
 
-def read_public_key(text: str) -> PublicKey:
-    """Read a public key; raises BadKeyError for other formats and for more than 1024 bits."""
+def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
+    """Read a public key; raises BadKeyError for other formats and for more than 1024 bits.
+
+    `exact` refuses also what no tool writes: other spacing, text after the key, an exponent below 3
+    or an even one, a modulus of less than 512 bits.
+    """
     bits, _, block = text.strip().partition("\n")
     if not bits.strip().isdigit() or not 0 < int(bits) <= KEY_BYTES * 8:
         message = f"A code-sign key begins with its size, at most 1024 bits, not with {bits!r:.40}."
@@ -71,7 +77,18 @@ def read_public_key(text: str) -> PublicKey:
     if modulus == 0:
         message = "The modulus of the code-sign key is zero."
         raise BadKeyError(message)
-    return PublicKey(modulus, int.from_bytes(content[KEY_BYTES:], "big"))
+    key = PublicKey(modulus, int.from_bytes(content[KEY_BYTES:], "big"))
+    if exact:
+        if text.replace("\r\n", "\n").strip() != f"{int(bits)}\n{write_hex_block(content)}".strip():
+            message = "A code-sign key is written in lines of 64 lower-case hexadecimal digits."
+            raise BadKeyError(message)
+        if key.exponent < _MIN_EXPONENT or key.exponent % 2 == 0:
+            message = f"The exponent of the code-sign key is {key.exponent}."
+            raise BadKeyError(message)
+        if modulus.bit_length() < _MIN_BITS:
+            message = f"The modulus of the code-sign key has {modulus.bit_length()} bits."
+            raise BadKeyError(message)
+    return key
 
 
 def verifies(md5_hex: str, signature: str, key_text: str) -> bool:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import re
 import shutil
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+from volunteer import safe_files
 from volunteer.events import Output
-from volunteer.files import md5_of
+from volunteer.files import digests_of
+from volunteer.intake import output_fault, slot_fault
+from volunteer.signature import verifies
 from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, host_info
 from volunteer.wire.web import folder_name
 from volunteer.wire.xml import block, leaf
@@ -23,6 +29,8 @@ FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
 STDERR_FILE = "stderr.txt"
 _CHUNK = 1 << 20
+# Files by which a program tells the client something have a line or two.
+_MAX_NOTE = 4096
 
 
 class SlotError(Exception):
@@ -30,10 +38,10 @@ class SlotError(Exception):
 
 
 class MissingInputError(SlotError):
-    """A file that was here is gone or has another size; `name` says which."""
+    """A file that was here is gone or is not what was downloaded; `name` says which."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is missing")
+        super().__init__(f"{name} is missing or was changed")
         self.name = name
 
 
@@ -60,6 +68,10 @@ class Home:
         """Where one file of a project is."""
         return self.project(url) / name
 
+    def relative(self, url: str, name: str) -> str:
+        """Give the name of a project's file below the folder of the client."""
+        return f"projects/{folder_name(url)}/{name}"
+
     def part(self, url: str, name: str) -> Path:
         """Where what has come of a file waits for the rest."""
         return self.project(url) / f"{name}.part"
@@ -70,28 +82,41 @@ def prepare(
 ) -> Path:
     """Make the slot ready for a first start (`fresh`, emptied) or for going on; give its path.
 
-    Raises MissingInputError for a file to fetch again, SlotError for what cannot be mended.
+    Every file of the app version is read and verified. Raises MissingInputError for a file to fetch
+    again, SlotError or OSError for what cannot be mended.
     """
     slot = home.slot(held.slot)
+    if fault := slot_fault(project, held.offer) or output_fault(project, held.offer):
+        raise SlotError(fault)
     if fresh:
         clear(slot)
         for ref in held.offer.file_refs:
-            home.file(project.url, ref.file_name).unlink(missing_ok=True)
-    slot.mkdir(parents=True, exist_ok=True)
-    (slot / TEMPORARY_EXIT_FILE).unlink(missing_ok=True)
-    for ref in project.inputs_of(held):
+            safe_files.remove(home.path, home.relative(project.url, ref.file_name))
+    safe_files.make_folder(home.path, f"slots/{held.slot}")
+    safe_files.remove(slot, TEMPORARY_EXIT_FILE)
+    for ref in project.version_of(held).file_refs:
+        sha256 = _verify_program(home, project, ref)
+        if project.files[ref.file_name].info.executable:
+            _restore(home, project, slot, ref, sha256)
+        else:
+            _place(home, project, slot, ref, copy=ref.copy_file)
+    for ref in project.workunits[held.offer.wu_name].file_refs:
         _check_input(home, project, ref)
         _place(home, project, slot, ref, copy=ref.copy_file)
     for ref in held.offer.file_refs:
         if not ref.copy_file:
             home.file(project.url, ref.file_name).parent.mkdir(parents=True, exist_ok=True)
             _place(home, project, slot, ref, copy=False)
-    (slot / "init_data.xml").write_text(init_data(home, project, held, host))
+    with safe_files.created(slot, "init_data.xml") as file:
+        file.write(init_data(home, project, held, host).encode("utf-8", "surrogateescape"))
     return slot
 
 
 def main_program(home: Home, project: Project, held: HeldResult) -> Path:
-    """Give the program to start, relative to its slot; raises SlotError if there is none."""
+    """Give the program to start, relative to its slot; raises SlotError if there is none.
+
+    `prepare` has verified it.
+    """
     names = [ref.file_name for ref in project.version_of(held).file_refs if ref.main_program]
     if not names:
         message = "The app version has no main program"
@@ -99,14 +124,41 @@ def main_program(home: Home, project: Project, held: HeldResult) -> Path:
     if not project.files[names[0]].info.executable:
         message = f"Main program {names[0]} is not executable"
         raise SlotError(message)
-    home.file(project.url, names[0]).chmod(0o755)
+    with safe_files.opened(home.path, home.relative(project.url, names[0])) as file:
+        os.fchmod(file.fileno(), 0o755)
     return Path("../../projects") / folder_name(project.url) / names[0]
+
+
+def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
+    """Read a file of the app version and return its SHA-256.
+
+    Its bytes must be those whose signature verified at download, by the key of that time; for a
+    file of an earlier version of the client, the signature is verified now. Raises
+    MissingInputError for anything else, so that the file is fetched and verified anew.
+    """
+    file = project.files[ref.file_name]
+    try:
+        digests = digests_of(home.path, home.relative(project.url, ref.file_name))
+    except OSError as error:
+        raise MissingInputError(ref.file_name) from error
+    if file.signed_sha256:
+        is_signed = digests.sha256 == file.signed_sha256
+    else:
+        is_signed = verifies(digests.md5, file.info.signature, project.code_sign_key)
+    if not is_signed:
+        raise MissingInputError(ref.file_name)
+    return digests.sha256
 
 
 def _check_input(home: Home, project: Project, ref: FileRef) -> None:
     """Compare sizes only, as BOINC does at each start: hashes were checked on arrival."""
-    path, info = home.file(project.url, ref.file_name), project.files[ref.file_name].info
-    if not path.is_file() or (info.nbytes and path.stat().st_size != info.nbytes):
+    info = project.files[ref.file_name].info
+    try:
+        with safe_files.opened(home.path, home.relative(project.url, ref.file_name)) as file:
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise MissingInputError(ref.file_name) from error
+    if info.nbytes and size != info.nbytes:
         raise MissingInputError(ref.file_name)
 
 
@@ -116,90 +168,130 @@ def _place(home: Home, project: Project, slot: Path, ref: FileRef, *, copy: bool
     What stands there from an earlier start is the program's by now: it may have put the file
     itself in the place of the link, or begun to write it.
     """
-    target = slot / ref.slot_name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() or target.is_symlink():
+    slot.mkdir(parents=True, exist_ok=True)
+    if safe_files.exists(slot, ref.slot_name):
         return
     if copy:
-        shutil.copy2(home.file(project.url, ref.file_name), target)
+        _copy(home, project, slot, ref)
         return
+    with safe_files.created(slot, ref.slot_name, 0o644) as target:
+        target.write(_soft_link(project, ref))
+
+
+def _soft_link(project: Project, ref: FileRef) -> bytes:
     physical = f"../../projects/{folder_name(project.url)}/{ref.file_name}"
-    target.write_text(f"<soft_link>{physical}</soft_link>\n")
+    return f"<soft_link>{physical}</soft_link>\n".encode()
+
+
+def _copy(home: Home, project: Project, slot: Path, ref: FileRef) -> None:
+    with safe_files.opened(home.path, home.relative(project.url, ref.file_name)) as source:
+        mode = os.fstat(source.fileno()).st_mode & 0o777
+        with safe_files.created(slot, ref.slot_name, mode | 0o600) as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+
+
+def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str) -> None:
+    """Put an executable file of the app version into the slot, also in place of a changed one."""
+    if ref.copy_file:
+        with contextlib.suppress(OSError):
+            if digests_of(slot, ref.slot_name).sha256 == sha256:
+                return
+        _copy(home, project, slot, ref)
+    elif safe_files.read_start(slot, ref.slot_name, _MAX_NOTE) != _soft_link(project, ref):
+        with safe_files.created(slot, ref.slot_name, 0o644) as target:
+            target.write(_soft_link(project, ref))
 
 
 def take_outputs(home: Home, project: Project, held: HeldResult) -> tuple[Output, ...]:
-    """Move copied outputs out of the slot and measure all; safe to do twice."""
-    outputs = []
-    for ref in held.offer.file_refs:
-        path = home.file(project.url, ref.file_name)
-        left = home.slot(held.slot) / ref.slot_name
-        if ref.copy_file and left.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            left.replace(path)
+    """Move copied outputs out of the slot and measure all; safe to do twice.
+
+    Only plain files are outputs. A link is left out, with the fault: what it leads to is not the
+    program's, and may be a private file of the volunteer.
+    """
+    return tuple(_take_output(home, project, held, ref) for ref in held.offer.file_refs)
+
+
+def _take_output(home: Home, project: Project, held: HeldResult, ref: FileRef) -> Output:
+    slot, name = home.slot(held.slot), home.relative(project.url, ref.file_name)
+    try:
+        if ref.copy_file and safe_files.exists(slot, ref.slot_name):
+            safe_files.move(slot, ref.slot_name, home.path, name)
         info = project.files[ref.file_name].info
-        if info.gzip_when_done and _fits(path, info):
-            _pack(path, home.slot(held.slot) / f".packed_{ref.file_name}")
-        if path.is_file():
-            outputs.append(Output(ref.file_name, path.stat().st_size, md5_of(path)))
-        else:
-            outputs.append(Output(ref.file_name))
-    return tuple(outputs)
+        if info.gzip_when_done and _fits(home, name, info):
+            _pack(home, name, slot, f".packed_{ref.file_name}")
+        digests = digests_of(home.path, name)
+    except FileNotFoundError:
+        return Output(ref.file_name)
+    except safe_files.UnsafeFileError as error:
+        return Output(ref.file_name, fault=str(error))
+    return Output(ref.file_name, digests.nbytes, digests.md5)
 
 
-def _fits(path: Path, info: FileInfo) -> bool:
-    """Whether an output is there, and no longer than it may be before it is packed."""
-    return path.is_file() and (not info.max_nbytes or path.stat().st_size <= info.max_nbytes)
+def _fits(home: Home, name: str, info: FileInfo) -> bool:
+    """Whether an output is no longer than it may be before it is packed."""
+    with safe_files.opened(home.path, name) as file:
+        return not info.max_nbytes or os.fstat(file.fileno()).st_size <= info.max_nbytes
 
 
-def _pack(path: Path, note: Path) -> None:
+def _pack(home: Home, name: str, slot: Path, note: str) -> None:
     """Pack a file in its place, once: the note says what it became, however often we come back."""
-    if note.is_file() and note.read_text() == md5_of(path):
+    noted = safe_files.read_start(slot, note, _MAX_NOTE)
+    if noted and noted.decode("ascii", "replace") == digests_of(home.path, name).md5:
         return
-    part = path.with_name(f"{path.name}.gz")
+    slot.mkdir(parents=True, exist_ok=True)
     # As BOINC's clients pack, without name and time: twins of a file are twins when packed.
     packer = zlib.compressobj(wbits=31)
-    with path.open("rb") as source, part.open("wb") as target:
+    digest = hashlib.md5(usedforsecurity=False)
+    with (
+        safe_files.opened(home.path, name) as source,
+        safe_files.created(home.path, name) as target,
+    ):
         while chunk := source.read(_CHUNK):
-            target.write(packer.compress(chunk))
-        target.write(packer.flush())
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(md5_of(part))
-    part.replace(path)
+            _write(target, digest, packer.compress(chunk))
+        _write(target, digest, packer.flush())
+        # Noted before the packed file takes the place of the other.
+        with safe_files.created(slot, note) as noting:
+            noting.write(digest.hexdigest().encode())
+
+
+def _write(target: IO[bytes], digest: hashlib._Hash, content: bytes) -> None:
+    target.write(content)
+    digest.update(content)
 
 
 def read_stderr(slot: Path) -> str:
     """Read the end of what the program wrote to its stderr."""
     try:
-        with (slot / STDERR_FILE).open("rb") as file:
+        with safe_files.opened(slot, STDERR_FILE) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - MOST_STDERR))
-            return file.read().decode("utf-8", "replace")
+            return file.read(MOST_STDERR).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
 def finish_code(slot: Path) -> int | None:
     """Give the exit code in the finish file; None if the program did not say that it finished."""
-    try:
-        text = (slot / FINISH_FILE).read_text(errors="replace")
-    except OSError:
+    content = safe_files.read_start(slot, FINISH_FILE, _MAX_NOTE)
+    if content is None:
         return None
-    found = re.match(r"\s*(\d+)", text)
+    found = re.match(rb"\s*(\d{1,9})", content)
     return int(found.group(1)) if found else 0
 
 
 def temporary_exit(slot: Path) -> float | None:
     """Give the seconds for which the program wants to be left alone; None if it did not ask."""
-    try:
-        text = (slot / TEMPORARY_EXIT_FILE).read_text(errors="replace")
-    except OSError:
+    content = safe_files.read_start(slot, TEMPORARY_EXIT_FILE, _MAX_NOTE)
+    if content is None:
         return None
-    found = re.match(r"\s*(\d+(?:\.\d+)?)", text)
+    found = re.match(rb"\s*(\d{1,9}(?:\.\d{1,9})?)", content)
     return float(found.group(1)) if found else 0.0
 
 
 def clear(slot: Path) -> None:
-    """Empty and remove a slot."""
+    """Empty and remove a slot; a link in its place is removed, not what it leads to."""
+    if slot.is_symlink() or slot.is_file():
+        slot.unlink()
     shutil.rmtree(slot, ignore_errors=True)
 
 
@@ -208,7 +300,8 @@ def sweep(home: Home, project: Project) -> None:
     folder = home.project(project.url)
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if path.is_file() and name.removesuffix(".part") not in project.files:
+        is_link = path.is_symlink()
+        if is_link or (path.is_file() and name.removesuffix(".part") not in project.files):
             path.unlink()
 
 

@@ -15,9 +15,11 @@ from volunteer import events, runs, transfers
 from volunteer.dispatch import Step, apply
 from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Say
 from volunteer.intake import take_reply
-from volunteer.plan import next_commands
+from volunteer.names import folded
+from volunteer.plan import after_error, next_commands
 from volunteer.records import Phase, Project, State
 from volunteer.wire.messages import Account
+from volunteer.wire.web import folder_name
 
 if TYPE_CHECKING:
     from volunteer.config import Rules
@@ -47,6 +49,15 @@ def _(event: events.Tick, state: State, rules: Rules) -> Step:
 def _(event: events.Attached, state: State, rules: Rules) -> Step:
     del rules
     known = state.projects.get(event.project)
+    folder = folded(folder_name(event.project))
+    others = [url for url in state.projects if url != event.project]
+    same = [url for url in others if folded(folder_name(url)) == folder]
+    if same:
+        # Two projects in one folder could replace each other's files.
+        text = (
+            f"not attached to {event.project}: its folder is that of {same[0]}; detach that first"
+        )
+        return state, [Say(text)]
     if known is not None:
         project = replace(known, key=event.key, update_wanted=True)
     else:
@@ -157,8 +168,12 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     )
     before = set(project.results)
     state, project, commands = take_reply(state, project, reply, event.now)
-    if project.asked_seconds > 0:
-        project = _count_answer(project, event, rules, given=bool(set(project.results) - before))
+    new = [held for name, held in project.results.items() if name not in before]
+    refused = sum(held.verdict is not None for held in new)
+    if refused:
+        project = after_error(project, event, rules)
+    if project.asked_seconds > 0 and (not new or refused < len(new)):
+        project = _count_answer(project, event, rules, given=bool(new))
     contacted = state.contacted | {event.project}
     return replace(state.with_project(project), contacted=contacted), commands
 

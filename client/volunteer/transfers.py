@@ -20,7 +20,13 @@ def _(event: events.DownloadFinished, state: State, rules: Rules) -> Step:
     state, project, held = _transfer(event, state, "fetch")
     if held is None:
         return state, [Discard(event.project, event.name)]
-    here = replace(held, presence=Presence.PRESENT, failures=0, retry_at=0.0)
+    here = replace(
+        held,
+        presence=Presence.PRESENT,
+        failures=0,
+        retry_at=0.0,
+        signed_sha256=event.signed_sha256,
+    )
     return state.with_project(project.with_file(here)), []
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volunteer import safe_files
 from volunteer.transport import Body, Transport, UnreachableError
 from volunteer.wire.uploads import (
     UploadReply,
@@ -34,13 +36,17 @@ class UploadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An output to send: its size in bytes and MD5 as they are reported."""
+    """An output to send: its size in bytes and MD5 as they are reported.
+
+    The file is opened without following a link below `root`, its own folder if there is none.
+    """
 
     info: FileInfo
     path: Path
     nbytes: int
     md5: str
     resume: bool
+    root: Path | None = None
 
 
 def send(transport: Transport, output: Finished) -> None:
@@ -58,7 +64,7 @@ def send(transport: Transport, output: Finished) -> None:
 
 
 def _send_to(transport: Transport, url: str, output: Finished) -> None:
-    if not output.path.is_file() or output.path.stat().st_size != output.nbytes:
+    if not _is_unchanged(output):
         reason = f"{output.path.name} was changed or deleted on this computer"
         raise UploadError(reason, permanent=True)
     offset = 0
@@ -74,7 +80,17 @@ def _send_to(transport: Transport, url: str, output: Finished) -> None:
         md5=output.md5,
         offset=offset,
     )
-    _exchange(transport, url, Body(head, output.path, offset))
+    _exchange(transport, url, Body(head, output.path, offset, output.root))
+
+
+def _is_unchanged(output: Finished) -> bool:
+    """Tell whether the output is still a plain file of the size that was measured."""
+    root = output.root or output.path.parent
+    try:
+        with safe_files.opened(root, str(output.path.relative_to(root))) as file:
+            return os.fstat(file.fileno()).st_size == output.nbytes
+    except OSError:
+        return False
 
 
 def _exchange(transport: Transport, url: str, body: Body) -> UploadReply:

@@ -62,7 +62,7 @@ def _judge_outputs(outputs: tuple[Output, ...], held: HeldResult, project: Proje
     for output in outputs:
         most = project.files[output.name].info.max_nbytes
         if output.nbytes < 0 and output.name not in optional:
-            errors += file_error(output.name, "-161 (not found)")
+            errors += file_error(output.name, "-161 (not found)", output.fault)
         elif most and output.nbytes > most:
             errors += file_error(output.name, "-131 (file size too big)")
     if errors:

@@ -12,26 +12,8 @@ from volunteer.wire.messages import (
     Result,
     Workunit,
 )
+from volunteer.wire.web import is_web_url
 from volunteer.wire.xml import Element, decode, parse
-
-_LONGEST_NAME = 255
-
-
-def is_safe_name(name: str) -> bool:
-    """Tell whether a file name stays in its folder, by BOINC's rules and some of ours.
-
-    >>> [is_safe_name(name) for name in ("a/b.txt", "../x", "/etc/x", "50%", "")]
-    [True, False, False, False, False]
-    """
-    return (
-        0 < len(name) <= _LONGEST_NAME
-        and ".." not in name
-        and "%" not in name
-        and "\\" not in name
-        and not name.startswith(("/", "~"))
-        and all(part not in {"", "."} for part in name.split("/"))
-        and name.isprintable()
-    )
 
 
 def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
@@ -97,23 +79,28 @@ def _names(root: Element, kind: str) -> tuple[str, ...]:
 
 
 def _file_info(found: Element) -> FileInfo:
-    urls = found.strings("url", "download_url")
+    urls = _web_urls(found, "url", "download_url")
     # A plain <url> of an output is its upload address if it says so itself (PROTOCOL 2.4).
     uploads = tuple(url for url in urls if "file_upload_handler" in url)
     return FileInfo(
         name=found.string("name"),
         urls=tuple(url for url in urls if url not in uploads),
-        upload_urls=found.strings("upload_url") + uploads,
-        gzipped_urls=found.strings("gzipped_url"),
-        nbytes=found.integer("nbytes"),
+        upload_urls=_web_urls(found, "upload_url") + uploads,
+        gzipped_urls=_web_urls(found, "gzipped_url"),
+        nbytes=max(found.integer("nbytes"), 0),
         md5=found.string("md5_cksum").lower(),
         signature=found.string("file_signature"),
         executable=found.flag("executable"),
         sticky=found.flag("sticky"),
-        max_nbytes=found.integer("max_nbytes"),
+        max_nbytes=max(found.integer("max_nbytes"), 0),
         grant=found.string("xml_signature"),
         gzip_when_done=found.flag("gzip_when_done"),
     )
+
+
+def _web_urls(found: Element, *names: str) -> tuple[str, ...]:
+    """Return the addresses that are http or https: no reply can name a file of this computer."""
+    return tuple(url for url in found.strings(*names) if is_web_url(url))
 
 
 def _file_refs(found: Element) -> tuple[FileRef, ...]:

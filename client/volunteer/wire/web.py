@@ -54,6 +54,18 @@ def canonical_url(url: str) -> str:
     return f"{scheme.lower()}://{host.lower()}{slash}{path}".rstrip("/") + "/"
 
 
+def is_web_url(url: str) -> bool:
+    """Return whether an address is http or https, has a host and holds no log-in.
+
+    >>> [is_web_url(url) for url in ("https://a.org/x", "file:///etc/passwd", "http://me:pw@a/")]
+    [True, False, False]
+    """
+    scheme, mark, rest = url.partition("://")
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    plain = url.isprintable() and " " not in url and "\\" not in host and "@" not in host
+    return scheme.lower() in {"http", "https"} and bool(mark and host) and plain
+
+
 def folder_name(url: str) -> str:
     """Name a project's folder after its address.
 
@@ -61,7 +73,8 @@ def folder_name(url: str) -> str:
     '127.0.0.1_31580_proj'
     """
     rest = canonical_url(url).partition("://")[2].rstrip("/")
-    return re.sub(r"[^A-Za-z0-9.-]", "_", rest)
+    name = re.sub(r"[^A-Za-z0-9.-]", "_", rest)
+    return name if name.strip(".") else f"_{name}"
 
 
 def password_hash(email: str, password: str) -> str:
@@ -86,7 +99,7 @@ def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
         for start in range(0, len(line), _CHUNK):
             chunk = line[start : start + _CHUNK]
             found += _SCHEDULER.findall(chunk) + _LINK.findall(chunk)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(url for url in found if is_web_url(url)))
 
 
 def decode_project_config(body: bytes) -> ProjectConfig:

@@ -40,13 +40,15 @@ class FakeTransport:
         self._answer = answer
         self.sent: list[tuple[str, bytes]] = []
 
-    def get(self, url: str) -> Response:
+    def get(self, url: str, *, has_credentials: bool = False) -> Response:
         """Ask the function, with no body."""
+        del has_credentials
         self.sent.append((url, b""))
         return self._answer(url, b"")
 
-    def post(self, url: str, body: Body) -> Response:
+    def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
         """Ask the function."""
+        del has_credentials
         content = b"".join(body.chunks())
         self.sent.append((url, content))
         return self._answer(url, content)
@@ -79,10 +81,17 @@ def transport(*answers: Response | Exception) -> FakeTransport:
 
 def test_a_file_is_put_in_place_when_it_is_whole_and_right(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "f"
-    fetch(transport(Response(200, CONTENT)), Wanted(a_file(executable=True), path, None))
+    info = a_file(executable=True, signature=sign(CONTENT))
+    fetch(transport(Response(200, CONTENT)), Wanted(info, path, public_key()))
     assert path.read_bytes() == CONTENT
     assert path.stat().st_mode & 0o100
     assert [found.name for found in path.parent.iterdir()] == ["f"]
+
+
+def test_an_input_is_never_made_executable(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    fetch(transport(Response(200, CONTENT)), Wanted(a_file(executable=True), path, None))
+    assert not path.stat().st_mode & 0o111
 
 
 def test_a_broken_download_goes_on_but_not_from_its_doubtful_end(tmp_path: Path) -> None:

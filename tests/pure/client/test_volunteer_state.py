@@ -376,21 +376,24 @@ def test_a_known_name_keeps_its_file_and_its_hash() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "50%", "a\\b", "a//b"])
-def test_a_file_name_that_leaves_its_folder_is_not_taken(name: str) -> None:
+def test_a_file_name_that_leaves_its_folder_is_refused_and_reported(name: str) -> None:
     client = Client()
     reply = a_reply("r")
     workunit = replace(reply.workunits[0], file_refs=(FileRef(name, "in"),))
     said = client.gets("r", workunits=(workunit,), files=(*reply.files, FileInfo(name)))
-    assert client.project.results == {}
-    assert any(isinstance(one, events.Say) and "discarded" in one.text for one in said)
+    assert name not in client.project.files
+    assert client.result().phase == Phase.REPORTABLE
+    assert any(isinstance(one, events.Say) and "refused" in one.text for one in said)
 
 
-def test_an_open_name_that_leaves_the_slot_is_not_taken() -> None:
+def test_an_open_name_that_leaves_the_slot_is_refused_and_reported() -> None:
     client = Client()
     reply = a_reply("r")
     result = replace(reply.results[0], file_refs=(FileRef("r_out", "../../evil"),))
     client.gets("r", results=(result,))
-    assert client.project.results == {}
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert (client.result().phase, verdict.exit_status) == (Phase.REPORTABLE, -185)
 
 
 def test_a_result_without_its_app_version_is_discarded() -> None:

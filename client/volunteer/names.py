@@ -1,0 +1,106 @@
+"""File names that a project may use on this computer [pure].
+
+A name comes from the network and becomes a path below `projects/` or `slots/`. Names are compared
+case-folded and in Unicode's form NFC, because some file systems do not tell such names apart.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+_MAX_LENGTH = 255
+# Names that the client or BOINC's library uses itself, in a slot or beside a file of a project.
+_RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt"})
+_RESERVED_PREFIX = "boinc_"
+_RESERVED_SUFFIXES = (".part", ".unzipped")
+# Windows opens a device under these names, whatever the folder and the extension.
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul", "conin$", "conout$"}
+    | {f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789"}
+)
+
+
+def folded(name: str) -> str:
+    """Return the form under which two names count as the same.
+
+    >>> folded("Worker_1") == folded("worker_1")
+    True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def name_fault(name: str) -> str:
+    """Return why a project may not use a name, physical or in the slot; empty if it may.
+
+    >>> name_fault("data/in.txt"), name_fault("../x"), name_fault("BOINC_finish_called")
+    ('', "'../x' leaves its folder", "'BOINC_finish_called' is reserved for the client")
+    """
+    if not 0 < len(name) <= _MAX_LENGTH:
+        return f"a name of {len(name)} characters"
+    if not name.isprintable():
+        return f"{name!r} has control characters"
+    if ".." in name or name.startswith(("/", "~")):
+        return f"{name!r} leaves its folder"
+    if "%" in name or "\\" in name:
+        return f"{name!r} has a character that BOINC forbids"
+    for part in name.split("/"):
+        if not part or part.startswith(".") or part != part.rstrip(". "):
+            return f"{name!r} has an empty or hidden part, or one that ends with a full stop"
+        if _is_reserved(folded(part)):
+            return f"{name!r} is reserved for the client"
+    return ""
+
+
+def _is_reserved(part: str) -> bool:
+    return (
+        part in _RESERVED_NAMES
+        or part.startswith(_RESERVED_PREFIX)
+        or part.endswith(_RESERVED_SUFFIXES)
+        or part.partition(".")[0].strip() in _DEVICES
+    )
+
+
+def shared_name(names: Iterable[str]) -> str:
+    """Return the first name that cannot stand beside an earlier one; empty if there is none.
+
+    Two names clash if they are the same, or if one is a folder of the other.
+
+    >>> shared_name(["in", "out", "IN"]), shared_name(["a/b", "a"]), shared_name(["a", "ab"])
+    ('IN', 'a', '')
+    """
+    taken = NameSet()
+    for name in names:
+        if taken.clash(name):
+            return name
+        taken.add(name)
+    return ""
+
+
+class NameSet:
+    """The names of one folder: answers in constant time whether another fits beside them."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._files: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        """Add a name and the folders that it needs."""
+        key = folded(name)
+        self._files[key] = name
+        self._folders.update(dict.fromkeys(_parents(key), name))
+
+    def clash(self, name: str) -> str:
+        """Return the name that stands in the way of this one; empty if there is none."""
+        key = folded(name)
+        for found in (self._files.get(key), self._folders.get(key)):
+            if found is not None:
+                return found
+        return next((self._files[up] for up in _parents(key) if up in self._files), "")
+
+
+def _parents(key: str) -> list[str]:
+    parts = key.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]

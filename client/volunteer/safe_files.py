@@ -1,0 +1,158 @@
+"""Files in folders that a science program can write to: opened without following any link.
+
+A program may leave a symbolic link, a hard link, a named pipe or a device where the client expects
+a file. Following a link would upload a private file of the volunteer or overwrite one, and opening
+a pipe would block the client. Every function takes a trusted folder and a name below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+PRIVATE = 0o600
+
+
+class UnsafeFileError(OSError):
+    """Something other than a plain file is at the name; the message says what."""
+
+
+@contextmanager
+def _parent(root: Path, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """Open the folder of a name, one part at a time; yields its descriptor and the last part."""
+    *folders, last = Path(name).parts
+    descriptor = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+    try:
+        for folder in folders:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(folder, 0o700, dir_fd=descriptor)
+            below = _open(folder, _FOLDER, descriptor, name)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor, last
+    finally:
+        os.close(descriptor)
+
+
+def _open(part: str, flags: int, folder: int, name: str, mode: int = PRIVATE) -> int:
+    try:
+        return os.open(part, flags, mode, dir_fd=folder)
+    except OSError as error:
+        # Linux answers ELOOP or ENOTDIR to a link, BSD systems EMLINK or EFTYPE.
+        if error.errno in {errno.ENOENT, errno.EEXIST, errno.ENOSPC, errno.EACCES}:
+            raise
+        message = f"{name} is not a plain file in a plain folder ({os.strerror(error.errno or 0)})"
+        raise UnsafeFileError(message) from error
+
+
+def _refuse_links(descriptor: int, name: str) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        message = f"{name} is not a plain file"
+        raise UnsafeFileError(message)
+    if status.st_nlink != 1:
+        # The other name may be that of a private file of the volunteer.
+        message = f"{name} is a hard link: the file has {status.st_nlink} names"
+        raise UnsafeFileError(message)
+
+
+@contextmanager
+def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a plain file to read. Raises FileNotFoundError, UnsafeFileError."""
+    with _parent(root, name) as (folder, last):
+        descriptor = _open(last, os.O_RDONLY | _FILE, folder, name)
+    with os.fdopen(descriptor, "rb") as file:
+        _refuse_links(descriptor, name)
+        yield file
+
+
+def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
+    """Return the first bytes of a plain file; None if there is no such file."""
+    try:
+        with opened(root, name) as file:
+            return file.read(max_bytes)
+    except OSError:
+        return None
+
+
+def exists(root: Path, name: str) -> bool:
+    """Return whether anything at all has this name, be it a link that leads nowhere."""
+    try:
+        with _parent(root, name) as (folder, last):
+            os.stat(last, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
+    """Write a new file, with its folders, in place of what has this name now.
+
+    The file appears when the block ends without an error. Raises UnsafeFileError.
+    """
+    with _parent(root, name, make=True) as (folder, last):
+        temporary = f".{secrets.token_hex(8)}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+        descriptor = _open(temporary, flags, folder, name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                os.fchmod(descriptor, mode)
+            os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def open_to_append(root: Path, name: str) -> IO[bytes]:
+    """Open a file to append to; what is no plain file is replaced by a new one."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FILE
+    with _parent(root, name, make=True) as (folder, last):
+        try:
+            descriptor = _open(last, flags, folder, name)
+            try:
+                _refuse_links(descriptor, name)
+            except UnsafeFileError:
+                os.close(descriptor)
+                raise
+        except UnsafeFileError:
+            os.unlink(last, dir_fd=folder)
+            descriptor = _open(last, flags | os.O_EXCL, folder, name)
+    return os.fdopen(descriptor, "ab")
+
+
+def move(source_root: Path, source: str, root: Path, name: str) -> None:
+    """Move a plain file to another place on the same disk. Raises UnsafeFileError."""
+    with opened(source_root, source):
+        pass
+    with (
+        _parent(source_root, source) as (source_folder, source_last),
+        _parent(root, name, make=True) as (folder, last),
+    ):
+        os.rename(source_last, last, src_dir_fd=source_folder, dst_dir_fd=folder)
+
+
+def remove(root: Path, name: str) -> None:
+    """Delete a file, or a link but not what it leads to; nothing happens if there is none."""
+    with contextlib.suppress(FileNotFoundError), _parent(root, name) as (folder, last):
+        os.unlink(last, dir_fd=folder)
+
+
+def make_folder(root: Path, name: str) -> None:
+    """Make a folder with its parents. Raises UnsafeFileError if a link is in the way."""
+    with _parent(root, f"{name}/-", make=True):
+        pass
