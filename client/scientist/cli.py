@@ -49,9 +49,15 @@ def _describe_common(
         "--url", metavar="URL", default=default,
         help="address of the project (default $MANYHANDS_URL, or that of the last login)",
     )  # fmt: skip
-    parser.add_argument(
+    tokens = parser.add_mutually_exclusive_group()
+    tokens.add_argument(
+        "--token-file", metavar="FILE", default=default,
+        help="file with the token in its first line, - for standard input "
+        "(default $MANYHANDS_TOKEN, or that of the login)",
+    )  # fmt: skip
+    tokens.add_argument(
         "--token", metavar="T", default=default,
-        help="the token (default $MANYHANDS_TOKEN, or that of the login)",
+        help="the same; other users of this computer see it in ps",
     )  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", default=is_json,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import json
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -85,10 +87,26 @@ def parser() -> argparse.ArgumentParser:
 def _describe_attach(command: argparse.ArgumentParser) -> None:
     command.add_argument("url", metavar="URL", help="address of the project")
     command.add_argument("--email", metavar="E", help="e-mail address of your account")
-    command.add_argument(
-        "--password", metavar="P", help="its password (default $VOLUNTEER_PASSWORD, or asked)"
+    passwords = command.add_mutually_exclusive_group()
+    passwords.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="file with its password in the first line, - for standard input "
+        "(default $VOLUNTEER_PASSWORD, or asked)",
     )
-    command.add_argument("--key", metavar="K", help="account key, in place of both")
+    passwords.add_argument(
+        "--password", metavar="P", help="the same; other users of this computer see it in ps"
+    )
+    keys = command.add_mutually_exclusive_group()
+    keys.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help="file with an account key, - for standard input, in place of both "
+        "(default $VOLUNTEER_KEY)",
+    )
+    keys.add_argument(
+        "--key", metavar="K", help="the same; other users of this computer see it in ps"
+    )
     command.add_argument("--create", action="store_true", help="make a new account")
     command.add_argument("--name", metavar="N", help="your name, for a new account")
     command.set_defaults(command=join)
@@ -164,7 +182,20 @@ def _home(options: argparse.Namespace) -> Home:
     chosen = options.dir or os.environ.get("VOLUNTEER_DIR") or _default_folder()
     path = Path(chosen).expanduser().resolve()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _keep_private(path)
     return Home(path)
+
+
+def _keep_private(folder: Path) -> None:
+    """Let nobody else into the client's folder: the account keys are there, and the programs.
+
+    A folder of the volunteer that holds something else is left as it is.
+    """
+    is_ours = (folder / "state.json").exists() or not any(folder.iterdir())
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if is_ours and mode & 0o077:
+        with contextlib.suppress(PermissionError):
+            folder.chmod(mode & ~0o077)
 
 
 def _default_folder() -> Path:
@@ -196,22 +227,49 @@ def join(options: argparse.Namespace, home: Home) -> int:
 
 
 def _credentials(options: argparse.Namespace) -> Credentials:
-    if options.key:
-        return Credentials(key=options.key)
+    key = options.key or (_first_line(options.key_file) if options.key_file else "")
+    if not key and not options.email:
+        key = os.environ.get("VOLUNTEER_KEY", "").strip()
+    if key:
+        return Credentials(key=key)
     if not options.email:
-        message = "Who are you?\nHint: give --email E --password P, or --key K."
+        message = "Who are you?\nHint: give --email E, or --key-file FILE."
         raise UsageError(message)
     if options.create and not options.name:
         message = "A new account needs a name.\nHint: add --name NAME."
         raise UsageError(message)
-    password = options.password or os.environ.get("VOLUNTEER_PASSWORD")
+    password = options.password
+    if options.password_file:
+        password = _first_line(options.password_file)
+    password = password or os.environ.get("VOLUNTEER_PASSWORD")
     if not password and sys.stdin.isatty():
         password = getpass.getpass("Password: ")
     if not password:
-        message = "The password is missing.\nHint: give --password P or set VOLUNTEER_PASSWORD."
+        message = (
+            "The password is missing.\n"
+            "Hint: give --password-file FILE (- for standard input) or set VOLUNTEER_PASSWORD."
+        )
         raise UsageError(message)
     name = options.name if options.create else ""
     return Credentials(email=options.email, password=password, new_name=name)
+
+
+def _first_line(name: str) -> str:
+    """Read the first line of a file, or of standard input if its name is -."""
+    try:
+        if name == "-":
+            line = sys.stdin.readline()
+        else:
+            with Path(name).expanduser().open(encoding="utf-8") as file:
+                line = file.readline()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{name} cannot be read: {error}\nHint: its first line is the secret, in UTF-8."
+        raise UsageError(message) from error
+    line = line.rstrip("\r\n")
+    if not line:
+        message = f"The first line of {name} is empty.\nHint: write the secret there."
+        raise UsageError(message)
+    return line
 
 
 def _tools(home: Home, rules: Rules) -> Tools:

@@ -37,7 +37,16 @@ class Display(Protocol):
 
 def stamp(text: str, now: float) -> str:
     """Write the line of an event: local time, then the sentence without line breaks."""
-    return f"{time.strftime('%H:%M:%S', time.localtime(now))} {' '.join(text.split())}"
+    return f"{time.strftime('%H:%M:%S', time.localtime(now))} {printable(text)}"
+
+
+def printable(text: str) -> str:
+    r"""Return a text in one line, without the control characters that a terminal would obey.
+
+    >>> printable("done\x1b[2J \n now")
+    'done?[2J now'
+    """
+    return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))
 
 
 class Lines:
@@ -92,11 +101,16 @@ def picture(state: State, now: float, slots: int) -> Group:
         table = Table(box=None, padding=(0, 1), show_header=False)
         held = sorted(project.results.values(), key=lambda one: _ORDER.index(one.phase))
         for one in held[:_MOST_ROWS]:
-            table.add_row(one.offer.name, one.phase.value, _bar(project, one, now), _time(one, now))
+            table.add_row(
+                Text(printable(one.offer.name)),
+                one.phase.value,
+                _bar(project, one, now),
+                _time(one, now),
+            )
         more = len(held) - _MOST_ROWS
         if more > 0:
             table.add_row(f"and {more} more", "", "", "")
-        parts += [Text(_headline(state, project, now, slots), style="bold"), table]
+        parts += [Text(printable(_headline(state, project, now, slots)), style="bold"), table]
     return Group(*parts)
 
 

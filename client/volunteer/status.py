@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from volunteer import mailbox
+from volunteer.display import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +77,7 @@ def as_lines(state: State, folder: Path, now: float) -> list[str]:
         if project.last_message:
             lines.append(f"  it says: {project.last_message}")
         lines += [_line(held, now) for held in project.results.values()]
-    return lines
+    return [line[: len(line) - len(line.lstrip())] + printable(line) for line in lines]
 
 
 def _line(held: HeldResult, now: float) -> str:

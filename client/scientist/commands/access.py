@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from scientist import store
-from scientist.commands.context import OK, Context
+from scientist.commands.context import OK, Context, first_line
 from scientist.display import pairs
 from scientist.errors import NotLoggedIn, ScientistError, UsageError
 from scientist.project import found_login
@@ -28,8 +28,15 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     login = commands.add_parser("login", parents=[common], help="get a token and keep it")
     login.add_argument("address", metavar="URL", nargs="?", help="address of the project")
     login.add_argument("--email", metavar="E", help="e-mail address of your account")
-    login.add_argument(
-        "--password", metavar="P", help="its password (default $MANYHANDS_PASSWORD, or asked)"
+    passwords = login.add_mutually_exclusive_group()
+    passwords.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="file with its password in the first line, - for standard input "
+        "(default $MANYHANDS_PASSWORD, or asked)",
+    )
+    passwords.add_argument(
+        "--password", metavar="P", help="the same; other users of this computer see it in ps"
     )
     login.add_argument(
         "--scope",
@@ -77,13 +84,16 @@ def log_in(context: Context) -> int:
 
 def _ask_for_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
     if not options.email:
-        hint = "give --email E, or --token T of a token that you have."
+        hint = "give --email E, or --token-file FILE with a token that you have."
         raise UsageError("Who are you?", hint)
-    password = options.password or os.environ.get("MANYHANDS_PASSWORD")
+    password = options.password
+    if options.password_file:
+        password = first_line(options.password_file)
+    password = password or os.environ.get("MANYHANDS_PASSWORD")
     if not password and sys.stdin.isatty():
         password = getpass.getpass("Password: ")
     if not password:
-        hint = "give --password P or set MANYHANDS_PASSWORD."
+        hint = "give --password-file FILE (- for standard input) or set MANYHANDS_PASSWORD."
         raise UsageError("The password is missing.", hint)
     transport = Transport(url)
     wishes = {

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console, RenderableType
@@ -37,11 +38,30 @@ _WIDEST = 200
 Column = tuple[str, bool]
 
 
+def first_line(name: str) -> str:
+    """Read the first line of a file, or of standard input if its name is -. Raises UsageError."""
+    try:
+        if name == "-":
+            line = sys.stdin.readline()
+        else:
+            with Path(name).expanduser().open(encoding="utf-8") as file:
+                line = file.readline()
+    except (OSError, UnicodeDecodeError) as error:
+        hint = "its first line is the secret, in UTF-8."
+        raise UsageError(f"{name} cannot be read: {error}", hint) from error
+    line = line.rstrip("\r\n")
+    if not line:
+        raise UsageError(f"The first line of {name} is empty.", "write the secret there.")
+    return line
+
+
 class Context:
     """One run of a command."""
 
     def __init__(self, options: argparse.Namespace, stack: ExitStack) -> None:
         self.options = options
+        if options.token_file:
+            options.token = first_line(options.token_file)
         self.json = bool(options.json)
         self.out = Console(highlight=False, soft_wrap=True)
         self.err = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -49,7 +49,7 @@ Attach the BOINC client of this computer:
   boinccmd --create_account {url} you@example.org PASSWORD "Your name"
   boinccmd --project_attach {url} ACCOUNT_KEY
 or the small client that comes with the project:
-  {python} client attach {url} --create --email you@example.org --name You --password PASSWORD
+  {python} client attach {url} --create --email you@example.org --name You
   {python} client run
 
 """
