@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -79,11 +80,10 @@ def drop() -> None:
 
 
 def _pgbench(*options: str) -> str:
-    server = EmbeddedPostgres(VAR).conninfo()
-    where = [f"--host={server['host']}", f"--port={server['port']}"]
-    where += [f"--username={server['user']}", "pgbench"]
+    where = EmbeddedPostgres(VAR).libpq_environment() | {"PGDATABASE": "pgbench"}
     done = subprocess.run(
-        [program(), *options, *where],
+        [program(), *options],
+        env=os.environ | where,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

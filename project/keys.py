@@ -1,4 +1,4 @@
-"""The project's own secret key: made once, by whichever process comes first."""
+"""Random secrets of the project, each in a file that the first process to need it makes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,18 @@ def secret_key(keys: Path) -> str:
     """
     path = keys / "secret_key"
     try:
-        return _read(path) or _make(path)
+        return secret(path)
     except OSError as error:
         accepted = f"a value, for {path} can be neither read nor made ({error.strerror})"
         raise BadSetting("SECRET_KEY", "", accepted) from None
+
+
+def secret(path: Path) -> str:
+    """Return the random text kept in the file `path`, making it on the first call.
+
+    Raises OSError when the file cannot be read or made.
+    """
+    return _read(path) or _make(path)
 
 
 def _read(path: Path) -> str:
@@ -41,6 +49,8 @@ def _make(path: Path) -> str:
     path.parent.chmod(0o700)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    if os.geteuid() == 0:  # in a project of an ordinary user, that user must read it
+        os.fchown(descriptor, path.parent.stat().st_uid, path.parent.stat().st_gid)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(48) + "\n")

@@ -100,6 +100,7 @@ def _embedded() -> dict[str, Any]:
     return {
         "NAME": server["dbname"],
         "USER": server["user"],
+        "PASSWORD": server["password"],
         "HOST": server["host"],
         "PORT": server["port"],
         "OPTIONS": {},

