@@ -77,6 +77,14 @@ def integer(name: str, default: int, *, at_least: int = 0, at_most: int = 2**31 
     return int(value)
 
 
+def umask(name: str, default: int) -> int:
+    """Read a umask in octal digits, which must leave all rights to the owner."""
+    value = text(name, f"{default:04o}")
+    if not re.fullmatch(r"0?0[0-7]{2}", value):
+        raise BadSetting(name, value, "a umask that starts with 0, such as 0027 or 0022")
+    return int(value, 8)
+
+
 def choice(name: str, default: str, *, among: Collection[str]) -> str:
     """Read one of a few words."""
     value = text(name, default)

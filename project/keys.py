@@ -37,6 +37,14 @@ def secret(path: Path) -> str:
     return _read(path) or _make(path)
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write one line into a new file that only its owner can read, replacing an older one."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii").strip()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from project import env, keys, logging
+from project import env, folders, keys, logging
 from project.embedded_postgres import EmbeddedPostgres
 from scheduler.config import ProjectConfig
 
@@ -15,6 +15,10 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Where it keeps things; PostgreSQL keeps the rest
 
+#: What other users may not do with new files: 0027 keeps them out and lets the group read, to
+#: which a proxy that serves downloads belongs.
+FILE_UMASK = env.umask("FILE_UMASK", 0o027)
+folders.restrict_new_files(FILE_UMASK)
 VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
 KEYS_DIR = VAR_DIR / "keys"
 #: Where downloads live if not in VAR_DIR (docs/files.md).

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 
@@ -87,6 +88,17 @@ def load() -> None:
             cursor.execute(statement, params)
 
 
+def as_superuser(statement: str, params: list[object]) -> None:
+    """Execute what the project's role may not; with a DATABASE_URL, its role must be allowed to."""
+    if (server := connection.embedded) is None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, params)
+        return
+    where = server.superuser_conninfo() | {"dbname": connection.settings_dict["NAME"]}
+    with psycopg.connect(**where) as superuser:
+        superuser.execute(statement, params)
+
+
 @pytest.fixture
 def never_analysed() -> Iterator[None]:
     def set_autovacuum(word: str) -> None:
@@ -95,11 +107,8 @@ def never_analysed() -> Iterator[None]:
                 cursor.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = {word})")
 
     set_autovacuum("false")
-    with connection.cursor() as cursor:
-        # TRUNCATE leaves what was known of the values that other tests' rows had.
-        cursor.execute(
-            "DELETE FROM pg_statistic WHERE starelid = ANY(%s::regclass[])", [list(LARGE)]
-        )
+    # TRUNCATE leaves what was known of the values that other tests' rows had.
+    as_superuser("DELETE FROM pg_statistic WHERE starelid = ANY(%s::regclass[])", [list(LARGE)])
     yield
     set_autovacuum("true")
 

@@ -17,6 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
+from project import folders, keys
 from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ADMIN = "admin@localhost"
+#: In the folder of keys, when the banner does not go to a terminal.
+FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
 #: Most threads wait for the one that answers for them all, and some of those that wait turn others
 #: away: more than `max_waiting_rpcs`.
 THREADS_PER_WORKER = 64
@@ -85,6 +88,7 @@ class Command(BaseCommand):
         before = {number: signal.signal(number, _setter(stop)) for number in _SIGNALS}
         children = Children()
         try:
+            secure_files()
             call_command("migrate", verbosity=0, interactive=False)
             password = None if options["quiet"] else first_password()
             connections.close_all()
@@ -97,7 +101,7 @@ class Command(BaseCommand):
             if is_up and options["quiet"]:
                 _say(f"it answers at {url}")
             elif is_up:
-                self.stdout.write(welcome(url, password))
+                self.stdout.write(welcome(url, self._shown(password)))
                 self.stdout.flush()
             if ended is None:
                 look_after(children, options, environment, stop)
@@ -112,6 +116,17 @@ class Command(BaseCommand):
             raise CommandError(f"{msg}\nHint: its last lines above say why.")
         if not options["quiet"]:
             self.stdout.write("stopped")
+
+    def _shown(self, password: str | None) -> str | None:
+        """Return how the banner shows the first password: itself only on a terminal.
+
+        Elsewhere the banner is kept in a log, so the password goes to a file of the owner's.
+        """
+        if password is None or self.stdout.isatty():
+            return password and f"password {password} (shown only now)"
+        path = settings.KEYS_DIR / FIRST_PASSWORD_FILE
+        keys.write_private(path, password)
+        return f"password in {path}: log in, change it, delete the file"
 
     def _sample_work(
         self, children: Children, environment: dict[str, str], stop: threading.Event
@@ -234,9 +249,36 @@ def first_password() -> str | None:
     return password
 
 
+def secure_files() -> None:
+    """Close what earlier versions left open to other users of the machine."""
+    correct_modes()
+    convert_database()
+
+
+def correct_modes() -> None:
+    """Take from other users what earlier versions let them read in VAR_DIR."""
+    umask = settings.FILE_UMASK
+    changed = folders.correct_modes(settings.VAR_DIR, settings.KEYS_DIR, umask=umask)
+    if changed:
+        names = ", ".join(os.path.relpath(path, settings.VAR_DIR.parent) for path in changed[:9])
+        more = f" and {len(changed) - 9} more" if len(changed) > 9 else ""  # noqa: PLR2004
+        _say(f"other users may no longer open {names}{more} (FILE_UMASK={umask:04o})")
+
+
+def convert_database() -> None:
+    """Convert an earlier version's embedded PostgreSQL, which may still run and trust everybody."""
+    if not settings.DATABASES["default"].get("EMBEDDED"):
+        return
+    server = EmbeddedPostgres(settings.VAR_DIR)
+    if server.is_outdated():
+        server.stop()
+        server.ensure_running()
+        _say("the embedded PostgreSQL now runs as a user of its own and requires a password")
+
+
 def welcome(url: str, password: str | None) -> str:
-    """Say where everything is."""
-    first = f"{ADMIN}, password {password} (said this once)"
+    """Say where everything is; `password` is how the first password is shown, if there is one."""
+    first = f"{ADMIN}, {password}"
     later = "with the account made at the first start"
     python = os.path.relpath(sys.executable)
     return BANNER.format(

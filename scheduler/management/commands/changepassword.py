@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from getpass import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.management.passwords import add_password_options, read_password
 from scheduler.operations import accounts
 from scheduler.queries.accounts import find_account_by_email
 
@@ -20,9 +20,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options."""
         parser.add_argument("email", help="the account's e-mail address")
-        parser.add_argument("--password", help="the new password; asked for if left out")
+        add_password_options(parser)
 
-    def handle(self, *_args: Any, email: str, password: str | None, **_options: Any) -> None:
+    def handle(self, *_args: Any, email: str, **options: Any) -> None:
         """Ask, change, and say so."""
         account = find_account_by_email(email)
         if account is None:
@@ -30,7 +30,7 @@ class Command(BaseCommand):
                 f"No account has the e-mail address {email!r}.\n"
                 "Hint: check its spelling, or make one with create_account."
             )
-        password = password or getpass(f"New password of {account.email}: ")
+        password = read_password(options, prompt=f"New password of {account.email}: ")
         if not password:
             raise CommandError("The password is empty; nothing was changed.\nHint: give one.")
         digest = accounts.password_digest(email=account.email, password=password)

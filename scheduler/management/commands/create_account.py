@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from getpass import getpass
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation
+from scheduler.management.passwords import add_password_options, read_password
 from scheduler.operations import accounts
 
 
 class Command(Conversation):
-    """``create_account EMAIL [--name NAME] [--password PASSWORD] [--staff]``."""
+    """``create_account EMAIL [--name NAME] [--password-file FILE] [--staff]``."""
 
     help = "Create an account and say its key; the same again says the same key."
     refusals: ClassVar[tuple[type[Exception], ...]] = (accounts.AccountRefused,)
@@ -23,16 +23,14 @@ class Command(Conversation):
         """Ask for the address, the name and the password."""
         parser.add_argument("email")
         parser.add_argument("--name", help="as others see it (default: the address up to its @)")
-        parser.add_argument("--password", help="asked for if it is not given")
+        add_password_options(parser)
         parser.add_argument("--staff", action="store_true", help="with every right in the admin")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Create the account, or find the one that exists with this very password."""
         email = options["email"]
         name = options["name"] or email.partition("@")[0]
-        password = options["password"]
-        if password is None:
-            password = getpass(f"Password for {email}: ")
+        password = read_password(options, prompt=f"Password for {email}: ")
         now = timezone.now()
         if options["staff"]:
             accounts.create_staff(email=email, password=password, name=name, now=now)
