@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from wsgiref.types import WSGIEnvironment
 
 Network = IPv4Network | IPv6Network
 
@@ -31,6 +32,19 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
             break
         address = said.strip()
     return address
+
+
+def believe(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
+    """Take a request's address and scheme from its forwarding headers, if a trusted proxy sent it.
+
+    From anybody else these headers are removed: Django would believe `X-Forwarded-Proto`.
+    """
+    forwarded_for = environ.pop("HTTP_X_FORWARDED_FOR", None)
+    peer = environ.get("REMOTE_ADDR", "")
+    if "HTTP_X_FORWARDED_PROTO" in environ and not (trusted and _is_trusted(peer, trusted)):
+        del environ["HTTP_X_FORWARDED_PROTO"]
+    if forwarded_for and trusted:
+        environ["REMOTE_ADDR"] = client_address(peer, forwarded_for, trusted)
 
 
 def _is_trusted(address: str, trusted: Sequence[Network]) -> bool:

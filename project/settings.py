@@ -64,9 +64,12 @@ ALLOWED_HOSTS = env.words(
     "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
 )
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
+#: How many clients of one web process may send slowly at a time, and how many may read slowly; of
+#: more, the slowest are cut. Each holds a thread, of which `serve` and the units give 64.
+MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
 CSRF_TRUSTED_ORIGINS = [f"{_master.scheme}://{_master.netloc}"]
 if _master.scheme == "https":
-    # TLS ends at a proxy in front, which must set this header itself and drop a visitor's.
+    # TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 

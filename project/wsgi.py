@@ -25,8 +25,8 @@ django_app = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402 - the same
 
-from project import heartbeat  # noqa: E402 - needs the settings read
-from project.proxies import client_address  # noqa: E402 - the same
+from project import heartbeat, slow_clients  # noqa: E402 - needs the settings read
+from project.proxies import believe  # noqa: E402 - the same
 from scheduler.rpc.downloads import download_app  # noqa: E402 - the same
 from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
 from scheduler.rpc.uploads import upload_app  # noqa: E402 - the same
@@ -50,11 +50,24 @@ gc.collect()
 gc.freeze()
 
 
+BODIES = slow_clients.Transfers(incoming=True, max_slow=settings.MAX_SLOW_CLIENTS)
+REPLIES = slow_clients.Transfers(incoming=False, max_slow=settings.MAX_SLOW_CLIENTS)
+slow_clients.start(BODIES, REPLIES)
+
+
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     """Answer one HTTP request."""
-    if settings.TRUSTED_PROXIES and (said := environ.get("HTTP_X_FORWARDED_FOR")):
-        peer = environ.get("REMOTE_ADDR", "")
-        environ["REMOTE_ADDR"] = client_address(peer, said, settings.TRUSTED_PROXIES)
+    if environ.get("CONTENT_LENGTH") or "HTTP_TRANSFER_ENCODING" in environ:
+        environ["wsgi.input"] = slow_clients.Body(environ, BODIES)
+    peer = environ.get("REMOTE_ADDR", "")
+    believe(environ, settings.TRUSTED_PROXIES)
+    reply = _answer(environ, start_response)
+    if isinstance(reply, list):
+        return reply
+    return slow_clients.Reply(reply, peer, environ.get("SERVER_PORT", ""), REPLIES)
+
+
+def _answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
     path = environ.get("PATH_INFO", "")
     for prefix, answer in SHORT_WAYS:
         if path.startswith(prefix):

@@ -68,6 +68,7 @@ class Project:
         self.manage("migrate", "--verbosity", "0")
         with (self.folder / "serve.log").open("ab") as output:
             words = ["--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port)]
+            words += ["--http", "1"]
             words += ["--workers", "2", "--blocking-threads", "4", "--log-level", "error"]
             words += ["--respawn-failed-workers", "--no-ws", "project.wsgi:application"]
             self.children.start(

@@ -35,6 +35,8 @@ FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
 THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
+#: HTTP/1 only: while granian finds out the version, it waits for a silent client without limit.
+HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
 #: Memory of large requests and batches goes back to the system when it is free, and threads share
 #: heaps (glibc's variables; other C libraries pass over them).
@@ -171,6 +173,7 @@ def start_server(
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
     words += ["--blocking-threads", str(THREADS_PER_WORKER)]
+    words += HTTP
     words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
     children.start(
         "server",

@@ -1,0 +1,361 @@
+"""Frees the threads of a web process that wait for clients which send or read slowly.
+
+A WSGI thread waits in `wsgi.input.read` until a client has sent its body, and in granian's response
+channel until a client has read its reply.  Granian sets no limit to either, so some hundred
+connections that drip a byte a second would hold every thread.  nginx buffers both directions; this
+module is for the web server that stands alone.
+
+Theory of operation.  `Transfers` lists the bodies that are being read and the replies that are
+being sent.  A daemon thread looks at the list twice a second.  While no transfer is older than a
+second, that is all it does.  Otherwise it reads the counters that the kernel keeps of each
+connection (`TCP_INFO`).  A connection is cut, by shutting its socket down, in two cases:
+
+- The client moved fewer than 10 bytes a second for 300 seconds.  Stock clients give such a transfer
+  up themselves.
+- More than `max_slow` transfers of one direction are slow at the same time.  Then the slowest ones
+  go, those of the network with the most slow transfers first, until three quarters of `max_slow`
+  are left.  One client on a bad line is not cut as long as others hold more connections than it.
+
+A client that was cut comes again: uploads and downloads go on where they broke off.
+
+Granian does not say on which connection a request came, only from which address.  Which of the
+connections of an address are cut is therefore judged by their counters: the client was the last to
+send (a body), or has unread data waiting (a reply), and both were so half a second before.  Only
+if these are too few, connections on which nothing moves are cut as well: a client may ask for
+`100 Continue` and then send nothing.  Without Linux's `/proc` nothing is cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fcntl import ioctl
+from ipaddress import IPv6Address, ip_address, ip_network
+from pathlib import Path
+from termios import TIOCOUTQ
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIEnvironment
+
+log = logging.getLogger(__name__)
+
+#: Pause of the watch; seconds.
+PAUSE_SECONDS: Final = 0.5
+#: A transfer is slow if one piece (at most 256 KiB) takes longer than this; most bodies arrive
+#: together with their headers.
+SLOW_AFTER_SECONDS: Final = 1.0
+#: BOINC's own client gives up a transfer of fewer bytes a second than this for so long.
+MIN_BYTES_PER_SECOND: Final = 10
+STALL_SECONDS: Final = 300.0
+#: What remains of `max_slow` after a cut, so that not every new connection causes the next one.
+KEPT_SHARE: Final = 0.75
+#: Pause between two log messages; seconds.
+LOG_PAUSE_SECONDS: Final = 60.0
+#: `struct tcp_info` of linux/tcp.h: where the ages (milliseconds) and the byte counters stand.
+_TCP_INFO_BYTES: Final = 136
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_LAST_SENT, _LAST_RECEIVED, _COUNTERS = 8 + 4 * 9, 8 + 4 * 11, 120
+
+
+class Transfers:
+    """The bodies that are being read, or the replies that are being sent, in this process."""
+
+    __slots__ = ("active", "incoming", "max_slow")
+
+    def __init__(self, *, incoming: bool, max_slow: int) -> None:
+        self.incoming = incoming
+        self.max_slow = max_slow
+        #: Each is a key of its own; single operations on a dict are atomic.
+        self.active: dict[Body | Reply, None] = {}
+
+    def slow(self, now: float) -> list[Body | Reply]:
+        """Return those whose present piece takes longer than `SLOW_AFTER_SECONDS`."""
+        return [each for each in list(self.active) if now - each.began > SLOW_AFTER_SECONDS]
+
+
+class Body:
+    """A request's body (`wsgi.input`), listed while a thread waits for it."""
+
+    __slots__ = ("_bodies", "_input", "address", "began", "port")
+
+    def __init__(self, environ: WSGIEnvironment, bodies: Transfers) -> None:
+        self._input: Any = environ["wsgi.input"]
+        self._bodies = bodies.active
+        self.address: str = environ.get("REMOTE_ADDR", "")
+        self.port: str = environ.get("SERVER_PORT", "")
+        self.began = 0.0
+
+    def read(self, size: int | None = None) -> bytes:
+        """Read as `wsgi.input` does."""
+        return self._listed(self._input.read, size)
+
+    def readline(self, size: int | None = None) -> bytes:
+        """Read a line as `wsgi.input` does."""
+        return self._listed(self._input.readline, size)
+
+    def _listed(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
+        if size is not None and size < 0:
+            size = None
+        self.began = monotonic()
+        self._bodies[self] = None
+        try:
+            return read(size)
+        finally:
+            del self._bodies[self]
+
+
+class Reply:
+    """A reply in pieces, listed while it is made and sent."""
+
+    __slots__ = ("_iterator", "_pieces", "_replies", "address", "began", "port")
+
+    def __init__(
+        self, pieces: Iterable[bytes], address: str, port: str, replies: Transfers
+    ) -> None:
+        self._pieces = pieces
+        self._iterator = iter(pieces)
+        self._replies = replies.active
+        self.address, self.port = address, port
+        self.began = 0.0
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        # What takes long here is the project's own work, not the client.
+        self._replies.pop(self, None)
+        piece = next(self._iterator)
+        self.began = monotonic()
+        self._replies[self] = None
+        return piece
+
+    def close(self) -> None:
+        """End the reply, whether all of it was sent or not."""
+        self._replies.pop(self, None)
+        if (close := getattr(self._pieces, "close", None)) is not None:
+            close()
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the kernel counts of a connection: bytes each way, and which side sent last."""
+
+    received: int
+    acknowledged: int
+    client_sent_last: bool
+    unsent: int
+
+
+@dataclass(slots=True)
+class Sighting:
+    """A connection on which the project waits for the client, since it was first seen like this.
+
+    Of an idle one that is not certain.
+    """
+
+    since: float
+    counters: Counters
+    is_idle: bool
+    #: The begin of the present stall window.
+    window_since: float
+    window_bytes: int
+
+
+Connection = tuple[str, int]
+
+
+def read_counters(connected: socket.socket) -> Counters:
+    """Read what the kernel counts of a connection; raises OSError, struct.error."""
+    info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    (last_sent,) = struct.unpack_from("=I", info, _LAST_SENT)
+    (last_received,) = struct.unpack_from("=I", info, _LAST_RECEIVED)
+    acknowledged, received = struct.unpack_from("=QQ", info, _COUNTERS)
+    (unsent,) = struct.unpack("=i", ioctl(connected.fileno(), TIOCOUTQ, bytes(4)))
+    sent_last = received > 0 and (last_received < last_sent or acknowledged <= 1)
+    return Counters(received, acknowledged, client_sent_last=sent_last, unsent=unsent)
+
+
+def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
+    """Open duplicates of this process's connections from some addresses to one of its ports."""
+    for file in _DESCRIPTORS.iterdir() if _DESCRIPTORS.exists() else ():
+        with suppress(OSError, ValueError):
+            if not str(file.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(file.name))) as connected:
+                if connected.family not in (socket.AF_INET, socket.AF_INET6):
+                    continue
+                if connected.getsockname()[1] != port:
+                    continue
+                if connected.getpeername()[0] in addresses:
+                    yield connected
+
+
+def network_of(address: str) -> str:
+    """Return what one household is given: an IPv4 address, or an IPv6 network of 64 bits.
+
+    >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4")
+    ('192.0.2.7', '2001:db8:1:2::/64')
+    """
+    with suppress(ValueError):
+        parsed = ip_address(address.partition("%")[0])
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+            return str(ip_network((parsed, 64), strict=False))
+    return address
+
+
+def excess_by_network(networks: Sequence[str], max_slow: int) -> Counter[str]:
+    """Return how many slow transfers of each network have to go.
+
+    >>> excess_by_network(["a"] * 9 + ["b"] * 2, max_slow=8)
+    Counter({'a': 5})
+    """
+    excess: Counter[str] = Counter()
+    if len(networks) <= max_slow:
+        return excess
+    counts = Counter(networks)
+    for _ in range(len(networks) - int(max_slow * KEPT_SHARE)):
+        largest = max(counts, key=counts.__getitem__)
+        counts[largest] -= 1
+        excess[largest] += 1
+    return excess
+
+
+class Watch:
+    """Looks at one direction of transfers, and cuts connections."""
+
+    def __init__(self, transfers: Transfers) -> None:
+        self._transfers = transfers
+        self._seen: dict[Connection, Sighting] = {}
+        self._logged_at = -LOG_PAUSE_SECONDS
+
+    def look(self, now: float) -> int:
+        """Cut what has to go; returns how many connections that were."""
+        slow = self._transfers.slow(now)
+        if not slow:
+            self._seen.clear()
+            return 0
+        is_crowded = len(slow) > self._transfers.max_slow
+        if not is_crowded and all(now - each.began <= STALL_SECONDS / 2 for each in slow):
+            self._seen.clear()
+            return 0
+        addresses = {each.address for each in slow}
+        # All requests of a process come to one port.
+        waiting = self._waiting(addresses, int(slow[0].port or 0), now)
+        excess = excess_by_network(
+            [network_of(each.address) for each in slow], self._transfers.max_slow
+        )
+        chosen = list(self._choose(waiting, excess, now))
+        cut = [peer for peer in chosen if _shut_down(peer, int(slow[0].port or 0))]
+        if cut and now - self._logged_at >= LOG_PAUSE_SECONDS:
+            self._logged_at = now
+            log.warning(
+                "slow_clients_cut",
+                extra={
+                    "direction": "incoming" if self._transfers.incoming else "outgoing",
+                    "slow": len(slow),
+                    "cut": len(cut),
+                    "address": cut[0][0],
+                },
+            )
+        return len(cut)
+
+    def _waiting(
+        self, addresses: set[str], port: int, now: float
+    ) -> dict[Connection, tuple[Sighting, Counters]]:
+        """The connections that are now as they were at the last look: idle, or waiting."""
+        waiting: dict[Connection, tuple[Sighting, Counters]] = {}
+        seen: dict[Connection, Sighting] = {}
+        for connected in connections_of(addresses, port):
+            try:
+                counters = read_counters(connected)
+                peer = connected.getpeername()[:2]
+            except (OSError, struct.error):
+                continue
+            is_idle = not self._waits(counters)
+            before = self._seen.get(peer)
+            if before is None or not self._goes_on(before, counters, is_idle=is_idle):
+                moved = self._moved(counters)
+                seen[peer] = Sighting(
+                    now, counters, is_idle=is_idle, window_since=now, window_bytes=moved
+                )
+            else:
+                seen[peer] = before
+                waiting[peer] = before, counters
+        self._seen = seen
+        return waiting
+
+    def _waits(self, counters: Counters) -> bool:
+        return counters.client_sent_last if self._transfers.incoming else counters.unsent > 0
+
+    def _goes_on(self, before: Sighting, now: Counters, *, is_idle: bool) -> bool:
+        """Whether it is the same request: nothing was answered in between."""
+        then = before.counters
+        if before.is_idle or is_idle:
+            return before.is_idle and is_idle and self._moved(then) == self._moved(now)
+        if self._transfers.incoming:
+            return then.acknowledged == now.acknowledged
+        return then.received == now.received
+
+    def _moved(self, counters: Counters) -> int:
+        return counters.received if self._transfers.incoming else counters.acknowledged
+
+    def _choose(
+        self,
+        waiting: dict[Connection, tuple[Sighting, Counters]],
+        excess: Counter[str],
+        now: float,
+    ) -> Iterator[Connection]:
+        def order(peer: Connection) -> tuple[bool, float]:
+            first, counters = waiting[peer]
+            moved = self._moved(counters) - self._moved(first.counters)
+            return first.is_idle, moved / (now - first.since)
+
+        left = Counter(excess)
+        for peer in sorted(waiting, key=order):
+            network = network_of(peer[0])
+            if left[network] > 0 or self._is_stalled(*waiting[peer], now=now):
+                left[network] -= 1
+                yield peer
+
+    def _is_stalled(self, first: Sighting, counters: Counters, *, now: float) -> bool:
+        moved = self._moved(counters)
+        if first.is_idle or now - first.window_since < STALL_SECONDS:
+            return False
+        is_stalled = moved - first.window_bytes < MIN_BYTES_PER_SECOND * STALL_SECONDS
+        first.window_since, first.window_bytes = now, moved
+        return is_stalled
+
+
+def _shut_down(peer: Connection, port: int) -> bool:
+    """Shut the connection of a peer down, if it is still there."""
+    for connected in connections_of({peer[0]}, port):
+        with suppress(OSError):
+            if connected.getpeername()[:2] == peer:
+                connected.shutdown(socket.SHUT_RDWR)
+                return True
+    return False
+
+
+def start(*directions: Transfers) -> None:
+    """Look at transfers in a thread that ends with the process."""
+    watches = [Watch(each) for each in directions]
+
+    def look_often() -> None:
+        pause = threading.Event()
+        while not pause.wait(PAUSE_SECONDS):
+            for watch in watches:
+                try:
+                    watch.look(monotonic())
+                except Exception:
+                    log.exception("slow_client_watch_failed")
+
+    threading.Thread(target=look_often, name="slow_clients", daemon=True).start()

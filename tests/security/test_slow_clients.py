@@ -1,0 +1,279 @@
+"""Clients that send or read slowly do not keep the web server from answering the others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from project import slow_clients
+from project.slow_clients import Counters, Sighting, Transfers, Watch, excess_by_network
+from tests.story.project import Project
+
+pytestmark = pytest.mark.story
+
+SCHEDULER = "/cgi/scheduler"
+UPLOAD = "/upload/file_upload_handler"
+FILE = bytes(range(256)) * 160
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    made = Project(tmp_path_factory.mktemp("slow") / "project")
+    try:
+        made.start("--workers", "2")
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def stack():
+    with ExitStack() as stack:
+        yield stack
+
+
+class Drippers:
+    """Connections that announce a long body and send one byte a second of it."""
+
+    def __init__(self, port, count, address, path, *, begin=b"<scheduler_request>\n", head=""):
+        self._stop = threading.Event()
+        self._port, self._address = port, address
+        self._hello = (
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n{head}\r\n".encode()
+            + begin
+        )
+        self.cut = 0
+        self._sockets = [self._connect() for _ in range(count)]
+        self._thread = threading.Thread(target=self._drip, daemon=True)
+        self._thread.start()
+
+    def _connect(self):
+        connected = socket.create_connection(
+            ("127.0.0.1", self._port), source_address=(self._address, 0)
+        )
+        connected.sendall(self._hello)
+        connected.setblocking(False)
+        return connected
+
+    def _drip(self):
+        while not self._stop.wait(1.0):
+            for number, connected in enumerate(self._sockets):
+                try:
+                    with suppress(BlockingIOError):
+                        connected.send(b" ")
+                    with suppress(BlockingIOError):
+                        if connected.recv(4096) == b"":
+                            raise ConnectionError
+                except OSError:
+                    self.cut += 1
+                    connected.close()
+                    with suppress(OSError):
+                        self._sockets[number] = self._connect()
+
+    def close(self):
+        self._stop.set()
+        self._thread.join()
+        for connected in self._sockets:
+            connected.close()
+
+
+def exchange(port, path, body, *, address="127.0.0.1", rate=None, within=20.0):
+    """Send a request, so many bytes a second; returns the reply, b"" if the line is cut."""
+    with socket.create_connection(
+        ("127.0.0.1", port), timeout=within, source_address=(address, 0)
+    ) as connected:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        connected.sendall(f"{head}Connection: close\r\n\r\n".encode())
+        reply = b""
+        try:
+            for start in range(0, len(body), rate or len(body)):
+                connected.sendall(body[start : start + (rate or len(body))])
+                time.sleep(1.0 if rate else 0.0)
+            while piece := connected.recv(65536):
+                reply += piece
+        except (TimeoutError, ConnectionError):
+            return b""
+        return reply
+
+
+def rpc_takes(port, **options):
+    began = time.monotonic()
+    reply = exchange(port, SCHEDULER, b"<scheduler_request>\n</scheduler_request>\n", **options)
+    assert b"<scheduler_reply>" in reply, reply
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    ("path", "begin", "head"),
+    [
+        (SCHEDULER, b"<scheduler_request>\n", ""),
+        (UPLOAD, b"<data_server_request>\n", ""),
+        ("/create_account.php", b"a=", "Content-Type: application/x-www-form-urlencoded\r\n"),
+        (SCHEDULER, b"", "Expect: 100-continue\r\n"),
+    ],
+    ids=["scheduler", "upload", "page", "never-begins"],
+)
+def test_two_hundred_dripping_bodies_do_not_hold_the_server(project, stack, path, begin, head):
+    drippers = Drippers(project.port, 200, "127.0.0.9", path, begin=begin, head=head)
+    stack.callback(drippers.close)
+    time.sleep(2.0)
+
+    durations = []
+    for _ in range(5):
+        durations.append(rpc_takes(project.port))
+        time.sleep(1.0)
+
+    assert max(durations) < 8.0, durations
+    assert drippers.cut >= 100, "they were cut, not waited for"
+
+
+def test_computers_behind_the_address_of_an_attacker_are_answered(project, stack):
+    stack.callback(Drippers(project.port, 200, "127.0.0.1", SCHEDULER).close)
+    time.sleep(2.0)
+
+    assert rpc_takes(project.port) < 8.0
+
+
+def test_an_honest_slow_upload_arrives_beside_an_attack(project, stack):
+    name = "wu_slow_0_r1_0"
+    said = project.manage(
+        "shell",
+        "--no-imports",
+        "-c",
+        f"from scheduler import signing; print(signing.upload_grant({name!r}, 100000))",
+    )
+    grant = said[: said.rindex(".") + 1].strip()
+    stack.callback(Drippers(project.port, 200, "127.0.0.9", SCHEDULER).close)
+    time.sleep(2.0)
+
+    tries = 0
+    offset = 0
+    reply = b""
+    while b"<status>0</status>" not in reply and tries < 5:
+        tries += 1
+        head = (
+            "<data_server_request>\n<core_client_major_version>7</core_client_major_version>\n"
+            "<core_client_minor_version>20</core_client_minor_version>\n"
+            "<core_client_release>5</core_client_release>\n<file_upload>\n<file_info>\n"
+            f"<name>{name}</name>\n<xml_signature>\n{grant}</xml_signature>\n"
+            f"<max_nbytes>100000</max_nbytes>\n</file_info>\n<nbytes>{len(FILE)}</nbytes>\n"
+            f"<offset>{offset}</offset>\n<data>\n"
+        ).encode()
+        reply = exchange(
+            project.port, UPLOAD, head + FILE[offset:], address="127.0.0.77", rate=4000
+        )
+        stored = exchange(project.port, UPLOAD, size_query(name), address="127.0.0.77")
+        offset = int(stored.partition(b"<file_size>")[2].partition(b"<")[0])
+
+    assert b"<status>0</status>" in reply
+    assert tries == 1, "as long as others hold more connections, a slow line is not cut"
+
+
+def size_query(name):
+    return (
+        f"<data_server_request>\n<get_file_size>{name}</get_file_size>\n</data_server_request>\n"
+    ).encode()
+
+
+def test_a_body_that_was_cut_keeps_what_had_arrived(project, stack):
+    """The client goes on from there: `MAX_SLOW_CLIENTS` cuts nobody's upload to pieces."""
+    name = "wu_cut_0_r1_0"
+    said = project.manage(
+        "shell",
+        "--no-imports",
+        "-c",
+        f"from scheduler import signing; print(signing.upload_grant({name!r}, 100000))",
+    )
+    grant = said[: said.rindex(".") + 1].strip()
+    begin = (
+        "<data_server_request>\n<core_client_major_version>7</core_client_major_version>\n"
+        "<core_client_minor_version>20</core_client_minor_version>\n"
+        "<core_client_release>5</core_client_release>\n<file_upload>\n<file_info>\n"
+        f"<name>{name}</name>\n<xml_signature>\n{grant}</xml_signature>\n"
+        "<max_nbytes>100000</max_nbytes>\n</file_info>\n<nbytes>99000</nbytes>\n"
+        "<offset>0</offset>\n<data>\n"
+    ).encode() + FILE[:20000]
+    stack.callback(Drippers(project.port, 1, "127.0.0.9", UPLOAD, begin=begin).close)
+    time.sleep(1.0)
+    stack.callback(Drippers(project.port, 200, "127.0.0.9", UPLOAD, begin=begin[:100]).close)
+
+    def kept():
+        stored = exchange(project.port, UPLOAD, size_query(name))
+        return int(stored.partition(b"<file_size>")[2].partition(b"<")[0] or 0)
+
+    project.wait(lambda: kept() >= 19_000, within=30, what="the part is kept")
+
+
+def test_readers_that_do_not_read_do_not_hold_the_server(project, stack):
+    project.publish()
+    [[name]] = [list(row.values()) for row in project.sql("SELECT name FROM file LIMIT 1")]
+    path = next((project.folder / "var" / "download").rglob(name))
+    with path.open("ab") as file:
+        file.truncate(64 << 20)
+    target = f"/download/{path.parent.name}/{name}"
+    for _ in range(200):
+        connected = socket.socket()
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connected.bind(("127.0.0.9", 0))
+        connected.connect(("127.0.0.1", project.port))
+        connected.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        stack.callback(connected.close)
+    time.sleep(2.0)
+
+    assert rpc_takes(project.port) < 8.0
+
+
+def test_a_connection_that_sends_nothing_is_closed(project):
+    """Granian's limit for headers holds only if it need not find out which HTTP is spoken."""
+    with socket.create_connection(("127.0.0.1", project.port), timeout=45) as silent:
+        assert silent.recv(1) == b""
+
+
+# What is cut, without a server
+
+
+class FakeBody:
+    def __init__(self, address, began):
+        self.address, self.began, self.port = address, began, "8000"
+
+
+def waiting(speeds, *, since=0.0):
+    """Connections by address, of which each has sent so many bytes in ten seconds."""
+    found = {}
+    for number, (address, nbytes) in enumerate(speeds):
+        before = Counters(100, 0, client_sent_last=True, unsent=0)
+        first = Sighting(since, before, is_idle=False, window_since=since, window_bytes=100)
+        now = Counters(100 + nbytes, 0, client_sent_last=True, unsent=0)
+        found[address, number] = (first, now)
+    return found
+
+
+def test_nobody_is_cut_while_few_are_slow():
+    bodies = Transfers(incoming=True, max_slow=4)
+    for _ in range(4):
+        bodies.active[FakeBody("127.0.0.9", began=0.0)] = None
+    assert Watch(bodies).look(10.0) == 0
+
+
+def test_the_network_with_most_slow_transfers_loses_first():
+    assert excess_by_network(["campus"] * 5 + ["attacker"] * 30, 20) == {"attacker": 20}
+    assert not excess_by_network(["campus"] * 20, 20)
+
+
+def test_of_one_network_the_slowest_are_cut():
+    watch = Watch(Transfers(incoming=True, max_slow=4))
+    found = waiting([("a", 90_000), ("a", 10), ("a", 20), ("b", 0)])
+    chosen = list(watch._choose(found, slow_clients.Counter({"a": 2}), now=10.0))
+    assert chosen == [("a", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize(("nbytes", "is_cut"), [(2_999, True), (3_000, False)])
+def test_a_transfer_that_stock_clients_would_give_up_is_cut(nbytes, is_cut):
+    watch = Watch(Transfers(incoming=True, max_slow=4))
+    found = waiting([("a", nbytes)])
+    chosen = list(watch._choose(found, slow_clients.Counter(), now=slow_clients.STALL_SECONDS))
+    assert bool(chosen) is is_cut
