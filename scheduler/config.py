@@ -85,6 +85,15 @@ class ProjectConfig:
     account_creation: bool = True
     """Whether volunteers may create accounts from their client."""
 
+    max_output_bytes: int = 1 << 30
+    """The largest output, in bytes, that a workunit may declare; nginx limits uploads as well."""
+
+    max_promised_bytes: int = 50 << 30
+    """How many bytes of outputs a host's results in progress may declare together; 0: no limit."""
+
+    rsync_sources: bool = False
+    """Whether programs may also be fetched from rsync servers."""
+
     max_request_bytes: int = 32 * 1024 * 1024
     """Longest scheduler request read; a longer one gets a message and a delay."""
 

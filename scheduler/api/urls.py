@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-urlpatterns = [path("api/v1/", include("scheduler.api.endpoints"))]
+from scheduler.api import admission
+
+urlpatterns = [path("api/v1/", include("scheduler.api.endpoints")), *admission.urlpatterns]

@@ -98,7 +98,9 @@ class Judge:
     def faults(self, workunits: Sequence[NewWorkunit]) -> Faults:
         """Everything that is wrong with a chunk, by index; no statement if it is for everybody."""
         known = _addressees(workunits)
-        own = submission.faults(workunits, now=self._now)
+        own = submission.faults(
+            workunits, max_output_bytes=settings.PROJECT.max_output_bytes, now=self._now
+        )
         aimed = aiming.faults(workunits, app=self._target.rules, known=known)
         self._survey.add(workunits)
         said = aiming.warnings(workunits, app=self._target.rules, known=known)

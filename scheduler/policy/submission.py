@@ -89,8 +89,10 @@ def shape(workunit: NewWorkunit) -> tuple[object, ...]:
     return tuple(_shape(workunit))
 
 
-def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tuple[Fault, ...]]:
-    """Everything that is wrong, by the workunit's index; empty if nothing is."""
+def faults(
+    workunits: Sequence[NewWorkunit], *, max_output_bytes: int, now: datetime
+) -> dict[int, tuple[Fault, ...]]:
+    """Return everything that is wrong, by the workunit's index; empty if nothing is."""
     common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
     found: dict[int, tuple[Fault, ...]] = {}
     # Files are often the same objects for all; nothing is wrong with those of the same kind.
@@ -98,7 +100,7 @@ def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tupl
     for index, workunit in enumerate(workunits):
         key = _shape(workunit)
         if (shared := common.get(key)) is None:
-            shared = common[key] = _shape_faults(workunit, now)
+            shared = common[key] = _shape_faults(workunit, max_output_bytes, now)
         says_more = workunit.name is not None or workunit.meta or _line_fault(workunit.command_line)
         words = (*_name(workunit), *shared, *_words(workunit)) if says_more else shared
         files = (key, *map(id, workunit.input_files))
@@ -111,13 +113,13 @@ def faults(workunits: Sequence[NewWorkunit], *, now: datetime) -> dict[int, tupl
     return found
 
 
-def _shape_faults(workunit: NewWorkunit, now: datetime) -> tuple[Fault, ...]:
+def _shape_faults(workunit: NewWorkunit, max_output_bytes: int, now: datetime) -> tuple[Fault, ...]:
     return (
         *_replication(workunit),
         *_resources(workunit),
         *_times(workunit, now),
         *_release(workunit),
-        *_outputs(workunit),
+        *_outputs(workunit, max_output_bytes),
     )
 
 
@@ -420,19 +422,26 @@ def _same_names(names: Sequence[str]) -> Iterator[Fault]:
         )
 
 
-def _outputs(workunit: NewWorkunit) -> Iterator[Fault]:
+def _outputs(workunit: NewWorkunit, max_output_bytes: int) -> Iterator[Fault]:
     for output in workunit.outputs:
-        yield from _output(output)
+        yield from _output(output, max_output_bytes)
     if not workunit.input_files:
         yield from _same_names([output.open_name for output in workunit.outputs])
 
 
-def _output(output: NewOutput) -> Iterator[Fault]:
+def _output(output: NewOutput, max_output_bytes: int) -> Iterator[Fault]:
     yield from _open_name(output.open_name)
     if output.max_nbytes <= 0:
         yield Fault(
             f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}.",
             "give the most bytes that the file may have, more than zero.",
+        )
+    if output.max_nbytes > max_output_bytes:
+        yield Fault(
+            f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}, and this project"
+            f" takes uploads of {max_output_bytes} bytes at most.",
+            "declare less, split the output into several files, or ask an operator to raise"
+            " MAX_OUTPUT_BYTES.",
         )
 
 

@@ -13,7 +13,6 @@ from scheduler.wire import messages
 FILE_MOVER = "file_mover"
 _VERSION = 100
 #: As much as a host may send, in bytes; BOINC's limit.
-_MOST_BYTES = 10_000_000_000
 _TIME = timedelta(days=30)
 
 
@@ -62,8 +61,8 @@ def _upload(name: str, config: ProjectConfig) -> messages.UploadFile:
     return messages.UploadFile(
         name=name,
         urls=(config.upload_url,),
-        max_nbytes=_MOST_BYTES,
-        xml_signature=signing.upload_grant(name, _MOST_BYTES),
+        max_nbytes=config.max_output_bytes,
+        xml_signature=signing.upload_grant(name, config.max_output_bytes),
         sticky=True,
     )
 

@@ -1,68 +1,116 @@
-"""Clients compute through nginx as deploy/ sets it up, and get files from it."""
+"""Clients compute through nginx with the shipped files of deploy/nginx: HTTPS, and the redirect."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from pathlib import Path
+import subprocess
+from collections import Counter
 
 import pytest
 
-from project.ports import free_port
-from tests.story.project import ROOT, exponents
+from tests.story import front as fronts
+from tests.story.project import exponents
+from tests.story.volunteers import StockClient
 
 pytestmark = pytest.mark.story
 
 ANSWERED = "SELECT count(*) FROM workunit WHERE canonical_result_id IS NOT NULL"
 
 
-def nginx_for(project, port):
-    """Start nginx before a project, with the server and the upstream of deploy/."""
-    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if nginx is None:
-        pytest.skip("There is no nginx. Hint: apt install nginx-light.")
-    folder = project.folder / "nginx"
-    folder.mkdir()
-    changes = {
-        "listen 80 default_server": f"listen 127.0.0.1:{port} default_server",
-        "root /var/lib/manyhands": f"root {project.folder}/var",
-        "127.0.0.1:8000": f"127.0.0.1:{project.port}",
-    }
-    for name in ("manyhands.conf", "upstream.conf"):
-        text = Path(ROOT, "deploy/nginx", name).read_text()
-        for before, after in changes.items():
-            text = text.replace(before, after)
-        (folder / name).write_text(text)
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    (folder / "whole").write_text(
-        f"{'user root;' if os.geteuid() == 0 else ''} daemon off; worker_processes 1;\n"
-        f"pid {folder}/pid; error_log {folder}/error.log; events {{}}\n"
-        "http { log_format short '$request_method $uri $status by $upstream_addr';\n"
-        f"access_log {folder}/access.log short;\n"
-        + "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in kinds)
-        + f"include {folder}/*.conf; }}\n"
-    )
-    project.children.start("nginx", [nginx, "-c", folder / "whole"])
-    return folder / "access.log"
-
-
-def test_clients_compute_through_nginx_and_fetch_files_from_it(make_project, our_client):
+@pytest.fixture
+def front(make_project, monkeypatch):
+    """A project behind nginx, and nginx; this process trusts its certificate."""
     project = make_project(PURGE_AFTER="86400")
-    port = free_port()
-    log = nginx_for(project, port)
-    project.url = f"http://127.0.0.1:{port}/"
-    project.environment["MASTER_URL"] = project.url
+    front = fronts.start(project)
+    monkeypatch.setenv("SSL_CERT_FILE", str(front.certificate))
     project.start()
     project.publish()
-    names = project.submit(exponents([[p] for p in (3, 5, 7)]), quorum=2, fpops=1e9)
-    for who in ("alice", "bob"):
-        our_client(project, who).start()
-    project.wait(lambda: project.count(ANSWERED) == len(names), within=60, what="every answer")
+    front.project = project
+    return front
 
-    said = log.read_text().splitlines()
-    downloads = [line for line in said if line.startswith("GET /download/")]
-    assert downloads
-    assert all(line.endswith(" by -") for line in downloads), "given out by nginx itself"
-    through = f"by 127.0.0.1:{project.port}"
-    assert any(line == f"POST /cgi/scheduler 200 {through}" for line in said)
-    assert any(line.startswith("POST /upload/") and line.endswith(through) for line in said)
+
+def a_stock_client(stage, front, name, *, url=None):
+    """A stock client that trusts the certificate: `ca-bundle.crt` in its folder (http_curl.cpp)."""
+    client = StockClient(front.project, name)
+    stage.callback(client.close)
+    (client.folder / "ca-bundle.crt").write_bytes(front.certificate.read_bytes())
+    client.start()
+    if url is None:
+        client.attach()
+    else:
+        key = front.project.sql("SELECT account_key FROM account ORDER BY id DESC LIMIT 1")
+        client.command("--project_attach", url, str(next(iter(key[0].values()))))
+    return client
+
+
+def compute(front, clients, names):
+    def is_done():
+        for client in clients:
+            client.update()
+        return front.project.count(ANSWERED) == len(names)
+
+    front.project.wait(is_done, within=150, what="every answer")
+
+
+def show(front, title):
+    """Print what ran, for the log of CI (`pytest -s`)."""
+    version = subprocess.run([fronts.nginx(), "-V"], capture_output=True, text=True, check=False)
+    counts = Counter((method, path.split("/")[1], status) for method, path, status in front.lines())
+    print(f"\n{title}: {version.stderr.splitlines()[0]}")  # noqa: T201
+    print(front.check().strip())  # noqa: T201
+    for (method, path, status), count in sorted(counts.items()):
+        print(f"  {count:5} {method} /{path} {status}")  # noqa: T201
+
+
+def check_log(front):
+    lines = front.lines()
+    assert ("POST", "/cgi/scheduler", 200) in lines
+    assert any(line[:2] == ("POST", "/upload/file_upload_handler") for line in lines)
+    assert any(path.startswith("/download/") for _, path, status in lines if status == 200)
+    text = front.log.read_text() + front.error_log.read_text()
+    assert "passwd_hash" not in text
+    assert "email_addr" not in text
+    assert "?" not in front.log.read_text()
+
+
+def test_our_clients_compute_over_https_and_files_come_from_nginx(front, our_client):
+    names = front.project.submit(exponents([[p] for p in (3, 5, 7)]), quorum=2, fpops=1e9)
+    for who in ("alice", "bob"):
+        our_client(front.project, who).start()
+    front.project.wait(
+        lambda: front.project.count(ANSWERED) == len(names), within=60, what="every answer"
+    )
+    check_log(front)
+    show(front, "our clients over HTTPS")
+
+
+@pytest.mark.stock_client
+def test_a_stock_client_computes_over_https(front, stage):
+    names = front.project.submit(exponents([[3], [5]]), quorum=1, fpops=1e9)
+    compute(front, [a_stock_client(stage, front, "stock")], names)
+    check_log(front)
+    show(front, "a stock client over HTTPS")
+
+
+@pytest.mark.stock_client
+def test_a_stock_client_that_was_attached_by_http_follows_the_redirects(
+    make_project, stage, monkeypatch
+):
+    """Projects that move to HTTPS keep their MASTER_URL: the clients know them by it (trap 24)."""
+    project = make_project(PURGE_AFTER="86400")
+    front = fronts.set_up(project.folder / "nginx", project.port, project.folder / "var")
+    project.children.start("nginx", front.words)
+    project.url = front.http_url
+    project.environment |= {"MASTER_URL": front.http_url, "TRUSTED_PROXIES": "127.0.0.1"}
+    monkeypatch.setenv("SSL_CERT_FILE", str(front.certificate))
+    project.start()
+    project.publish()
+    front.project = project
+    names = project.submit(exponents([[3], [5]]), quorum=1, fpops=1e9)
+
+    compute(front, [a_stock_client(stage, front, "old")], names)
+
+    lines = front.lines()
+    for path in ("/cgi/scheduler", "/upload/file_upload_handler"):
+        statuses = {status for method, asked, status in lines if (method, asked) == ("POST", path)}
+        assert statuses == {308, 200}, "the body is sent again where the redirect points"
+    show(front, "a stock client that was attached by http")

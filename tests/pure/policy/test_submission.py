@@ -18,7 +18,7 @@ LATER_THAN_ALL = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)
 
 
 def said(workunit: NewWorkunit) -> list[str]:
-    found = submission.faults([workunit], now=NOON)
+    found = submission.faults([workunit], max_output_bytes=1 << 30, now=NOON)
     return [str(fault) for fault in found.get(0, ())]
 
 
@@ -101,7 +101,9 @@ def test_when_a_batch_cannot_expire_is_said(expire_at: datetime, words: str) -> 
 
 def test_all_faults_of_all_workunits_are_found_at_once() -> None:
     bad = replace(GOOD, name="?", min_quorum=3, target_nresults=2)
-    found = submission.faults([bad, GOOD, replace(GOOD, rsc_fpops_est=-1.0)], now=NOON)
+    found = submission.faults(
+        [bad, GOOD, replace(GOOD, rsc_fpops_est=-1.0)], max_output_bytes=1 << 30, now=NOON
+    )
     assert {index: len(faults) for index, faults in found.items()} == {0: 2, 2: 1}
 
 

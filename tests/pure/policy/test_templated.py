@@ -92,7 +92,7 @@ def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
 @pytest.mark.parametrize("seconds", [1e14, 1e300, float("inf")])
 def test_a_deadline_that_nothing_holds_is_left_to_be_refused(seconds: float) -> None:
     workunit = made(numbers={"delay_bound": seconds}).workunit
-    [[fault]] = submission.faults([workunit], now=NOON).values()
+    [[fault]] = submission.faults([workunit], max_output_bytes=1 << 30, now=NOON).values()
     assert "a hundred years at most" in str(fault)
 
 

@@ -1,0 +1,76 @@
+"""Whether a caller may send a body: nginx asks this before it takes one in (`auth_request`).
+
+The request brings the caller's `Authorization`; the method and address of the caller's own request
+are in `X-Original-Method` and `X-Original-URI`.  The answer is 204, or the status with which the
+endpoint refuses whoever it does not let in: 401 or 403, and 503 while the database is away.  The
+problem that the endpoint would answer with is in the header `X-Problem`, as JSON in ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+from django.http import Http404, HttpResponse
+from django.urls import path, resolve
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.views import APIView
+
+from scheduler.api.authentication import BearerToken, Scope, needed
+from scheduler.api.problems import answer_exception
+from scheduler.operations import submitters
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+#: nginx reads the headers of an answer into 4 KiB.
+MAX_PROBLEM = 2000
+_REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE})
+
+
+@csrf_exempt
+def admission(request: HttpRequest) -> HttpResponse:
+    """Answer 204 if the caller may send a body to the address that it names."""
+    try:
+        _require_admission(request)
+    except Exception as error:
+        answer = answer_exception(error, {})
+        if answer is None:
+            raise
+        status = answer.status_code if answer.status_code in _REFUSALS else HTTPStatus.FORBIDDEN
+        said = json.dumps({**answer.data, "status": int(status)})[:MAX_PROBLEM]
+        headers = {"Cache-Control": "no-store", "X-Problem": said}
+        if status == HTTPStatus.UNAUTHORIZED:
+            headers["WWW-Authenticate"] = BearerToken().authenticate_header(cast("Any", request))
+        return HttpResponse(status=status, headers=headers)
+    return HttpResponse(status=HTTPStatus.NO_CONTENT, headers={"Cache-Control": "no-store"})
+
+
+def _require_admission(request: HttpRequest) -> None:
+    """Raise what the endpoint would raise before it reads a body."""
+    match = resolve(request.headers.get("X-Original-URI", "").partition("?")[0])
+    view_class = getattr(match.func, "cls", None)
+    if view_class is None or not issubclass(view_class, APIView):
+        raise Http404
+    original = copy(request)
+    original.method = request.headers.get("X-Original-Method", "GET")
+    view: Any = view_class(**getattr(match.func, "initkwargs", {}))
+    view.args, view.kwargs = match.args, match.kwargs
+    view.request = view.initialize_request(original, *match.args, **match.kwargs)
+    if original.method.lower() not in view.http_method_names or not hasattr(
+        view, original.method.lower()
+    ):
+        raise Http404
+    view.perform_authentication(view.request)
+    view.check_permissions(view.request)
+    asked = needed(view, original.method)
+    if view.request.auth is None:
+        # What everybody may send is small, and nginx does not ask about it.
+        view.permission_denied(view.request)
+    if asked is Scope.SUBMIT:
+        submitters.require_submitter(cast("Any", view.request.user))
+
+
+urlpatterns = [path("api/admission", admission)]
