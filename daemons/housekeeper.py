@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import transaction
 
@@ -203,6 +204,11 @@ def _drop(statement: str, kept_for: timedelta, now: datetime, limit: int) -> int
     return _in_batches(statement, now, limit, older_than=kept_for)
 
 
+def drop_audit_entries(now: datetime, limit: int) -> int:
+    """Drop entries of the audit log that are older than `AUDIT_KEPT_DAYS`."""
+    return _drop("drop_old_audit_entries", timedelta(days=settings.AUDIT_KEPT_DAYS), now, limit)
+
+
 CHORES: tuple[Chore, ...] = (
     Chore("fade hosts", DAY, "averages faded", partial(_fade, "fade_hosts")),
     Chore("fade accounts", DAY, "averages faded", partial(_fade, "fade_accounts")),
@@ -224,6 +230,7 @@ CHORES: tuple[Chore, ...] = (
         "idempotency keys dropped",
         partial(_drop, "drop_old_idempotency_keys", IDEMPOTENCY_KEYS_KEPT),
     ),
+    Chore("old audit entries", DAY, "audit entries dropped", drop_audit_entries),
     Chore(
         "usage of purged results",
         DAY,

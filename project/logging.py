@@ -50,9 +50,29 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
-def configuration(form: str, *, level: str) -> dict[str, Any]:
-    """Return Django's LOGGING for `form`, which is text or json."""
+def configuration(form: str, *, level: str, audit_log: str | None = None) -> dict[str, Any]:
+    """Return Django's LOGGING for `form`, which is text or json.
+
+    `audit_log` is the file to which the logger `manyhands.audit` appends lines of JSON, whatever
+    `form` is; it is opened again after a rotation.  Without one its records go where all go.
+    """
     formatter = JsonLines if form == "json" else Columns
+    found = _configuration(formatter, level)
+    # Whatever LOG_LEVEL leaves out: that something of the audit log happened is no chatter.
+    found["loggers"]["manyhands.audit"] = {"level": "INFO"}
+    if audit_log is not None:
+        found["formatters"]["json"] = {"()": JsonLines}
+        found["handlers"]["audit"] = {
+            "class": "logging.handlers.WatchedFileHandler",
+            "filename": audit_log,
+            "formatter": "json",
+            "delay": True,
+        }
+        found["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
+    return found
+
+
+def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,

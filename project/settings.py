@@ -160,6 +160,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "project.audit_trail.AuditTrail",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -272,4 +273,8 @@ CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "redis://127.0.0.1:6379/
 
 LOG_FORMAT = env.choice("LOG_FORMAT", "text", among={"text", "json"})
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", among={"DEBUG", "INFO", "WARNING", "ERROR"})
-LOGGING = logging.configuration(LOG_FORMAT, level=LOG_LEVEL)
+#: Where every entry of the audit log is also appended as a line of JSON; None: among the others.
+AUDIT_LOG = env.text("AUDIT_LOG", "") or None
+#: How many days entries of the audit log are kept in the database.
+AUDIT_KEPT_DAYS = env.integer("AUDIT_KEPT_DAYS", 365, at_least=1, at_most=36_500)
+LOGGING = logging.configuration(LOG_FORMAT, level=LOG_LEVEL, audit_log=AUDIT_LOG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models.signals import post_migrate
 
 
@@ -20,6 +21,10 @@ class SchedulerConfig(AppConfig):
 
         signing.ensure_keys()
         post_migrate.connect(_guard, sender=self)
+        post_migrate.connect(_set_roles, sender=self)
+        from scheduler.operations import logins  # noqa: PLC0415  models are complete only now
+
+        logins.connect()
 
 
 def _guard(**_signal: object) -> None:
@@ -28,3 +33,11 @@ def _guard(**_signal: object) -> None:
 
     if settings.GUARD_TRIGGER and not guard.is_installed():
         guard.install()
+
+
+def _set_roles(using: str, **_signal: object) -> None:
+    """Give the groups of the roles the permissions that this release names for them."""
+    from scheduler.operations import roles  # noqa: PLC0415  models are complete only now
+
+    if using == DEFAULT_DB_ALIAS:
+        roles.set_up()

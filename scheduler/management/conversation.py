@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import re
 from abc import abstractmethod
 from argparse import SUPPRESS, ArgumentTypeError
@@ -13,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from scheduler.operations import audit
 
 #: What every Django command has and nobody looks for in the help of one of ours.
 _DJANGO = {"version", "verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color"}
@@ -51,7 +55,8 @@ class Conversation(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Make the call; say what came of it."""
         try:
-            answer = self.answer(options)
+            with audit.acting(name=shell_actor()):
+                answer = self.answer(options)
         except self.refusals as error:
             raise CommandError(str(error)) from error
         for warning in answer.warnings:
@@ -69,6 +74,14 @@ class Conversation(BaseCommand):
     @abstractmethod
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Make the one call into `operations`."""
+
+
+def shell_actor() -> str:
+    """Return the name of who runs a command, for the audit log: `shell:<user>`."""
+    try:
+        return f"shell:{getpass.getuser()}"
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return f"shell:{os.getuid()}"
 
 
 def duration(text: str) -> timedelta:

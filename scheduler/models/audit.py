@@ -31,7 +31,10 @@ class AuditEntry(models.Model):
         KEY_ROTATED = "key_rotated"
         FILE_SIGNED = "file_signed"
         VERSION_PUBLISHED = "version_published"
+        VERSION_CHANGED = "version_changed"
+        APP_CREATED = "app_created"
         APP_CHANGED = "app_changed"
+        HOST_CHANGED = "host_changed"
 
     at = models.DateTimeField()
     event = models.CharField(max_length=40, choices=Event.choices)
@@ -48,6 +51,8 @@ class AuditEntry(models.Model):
         db_table = "audit_entry"
         verbose_name = "audit log entry"
         verbose_name_plural = "audit log"
+        # Nobody adds, changes or deletes an entry by hand.
+        default_permissions = ("view",)
         indexes = [
             models.Index(fields=["at"], name="drop_old_audit_entries"),
             models.Index(fields=["account_id", "-at"], name="audit_entries_of_account"),

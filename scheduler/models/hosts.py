@@ -63,6 +63,7 @@ class Host(models.Model):
         """Found by their owner, and by what a re-attaching client says of itself."""
 
         db_table = "host"
+        permissions = [("administer_hosts", "Can deny, admit and limit hosts")]
         indexes = [
             models.Index(fields=["account", "host_cpid"], name="find_host_by_cpid"),
             models.Index(fields=["account", "domain_name"], name="find_host_by_facts"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
-from django.contrib.auth.models import PermissionsMixin
+from django.contrib.auth.models import Permission, PermissionsMixin
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
+
+from scheduler.policy.roles import ALL_RIGHTS, Right, let_through
 
 
 class AccountManager(BaseUserManager["Account"]):
@@ -94,10 +98,51 @@ class Account(AbstractBaseUser, PermissionsMixin):
                 condition=models.Q(email=Lower("email")), name="account_email_is_lower_case"
             ),
         ]
+        permissions = [
+            ("moderate_people", "Can change and deactivate accounts without rights, and teams"),
+            ("view_everything", "Can view everybody's work over the API, and alerts"),
+            ("administer_project", "Can change queues, submitters and reserved fields of apps"),
+        ]
 
     def __str__(self) -> str:
         """Show the name, or the e-mail address of one who gave none."""
         return self.name or self.email
+
+    @cached_property
+    def rights(self) -> frozenset[Right]:
+        """The account's rights: all of a superuser's, else those of its groups and its own.
+
+        Read by one statement and kept as long as the object, as Django keeps permissions.  After
+        `act_through` only those that the token's scopes let through.
+        """
+        if not self.is_active:
+            return frozenset()
+        held = ALL_RIGHTS if self.is_superuser else self._read_rights()
+        return held if self._scopes is None else let_through(held, self._scopes)
+
+    def has_right(self, right: Right) -> bool:
+        """Whether the account, or the token that it acts through, has the right."""
+        return right in self.rights
+
+    def act_through(self, scopes: Collection[str]) -> None:
+        """Limit the rights of this object to those that a token of these scopes lets through."""
+        self._scopes = frozenset(scopes)
+        self.__dict__.pop("rights", None)
+
+    #: The scopes of the token that this object acts through; None without a token.
+    _scopes: frozenset[str] | None = None
+
+    def _read_rights(self) -> frozenset[Right]:
+        groups = Account.groups.through.objects.filter(account=self).values("group_id")
+        of_groups = Permission.group_set.through.objects.filter(group_id__in=groups)  # type: ignore[attr-defined]  # the reverse side
+        own = Account.user_permissions.through.objects.filter(account=self)
+        found = Permission.objects.filter(
+            models.Q(pk__in=of_groups.values("permission_id"))
+            | models.Q(pk__in=own.values("permission_id")),
+            content_type__app_label="scheduler",
+            codename__in=[right.value for right in Right],
+        )
+        return frozenset(map(Right, found.values_list("codename", flat=True)))
 
 
 class AccountKey(models.Model):

@@ -138,6 +138,10 @@ class App(models.Model):
         """Named as BOINC's table is."""
 
         db_table = "app"
+        permissions = [
+            ("publish_versions", "Can publish, withdraw and offer versions of every app"),
+            ("manage_apps", "Can create apps and change them"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(one_result_per__in=OneResultPer.values),

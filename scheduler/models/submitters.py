@@ -39,6 +39,13 @@ class Submitter(models.Model):
                 name="submitter_limits_are_not_negative",
             ),
         ]
+        permissions = [
+            ("submit_for_every_app", "Can submit work for every app"),
+            (
+                "exceed_submission_limits",
+                "Can submit beyond quotas, and set priorities where shares are fair",
+            ),
+        ]
 
     def __str__(self) -> str:
         """Show whose it is."""
@@ -77,6 +84,8 @@ class ApiToken(models.Model):
     token_hash = models.CharField(max_length=64, unique=True)
     may_submit = models.BooleanField(default=False)
     may_read = models.BooleanField(default=True)
+    may_publish = models.BooleanField(default=False, db_default=False)
+    may_manage = models.BooleanField(default=False, db_default=False)
     may_administer = models.BooleanField(default=False)
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)

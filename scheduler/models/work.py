@@ -91,6 +91,9 @@ class Batch(models.Model):
         """A submitter's batches have different names."""
 
         db_table = "batch"
+        permissions = [
+            ("manage_others_batches", "Can change, cancel and retry other people's work"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["submitter", "name"], name="batch_name_is_the_submitters"

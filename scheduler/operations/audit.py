@@ -3,20 +3,29 @@
 An edge (a view, a command, the admin) states once who acts and from where, by `acting`; the
 operations below it call `record` in the transaction of the change, so that an entry and its change
 are committed together or not at all.  Passwords, keys and tokens never appear in an entry.
+
+Every web request begins with an actor that has an address only (`project.audit_trail`); an edge
+that learns who calls adds the account by `identify`.  Each entry is also logged, once it is
+committed, by the logger `manyhands.audit`, so that it can be kept on another machine.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Any
 
-from scheduler.models import AuditEntry
+from django.db import transaction
+
+from scheduler.models import Account, AuditEntry
 
 Event = AuditEntry.Event
+log = logging.getLogger("manyhands.audit")
 _MAX_TEXT = 254
 
 
@@ -38,11 +47,20 @@ def acting(
     *, account_id: int | None = None, name: str = "", address: str | None = None
 ) -> Iterator[None]:
     """Attribute what is recorded inside the block to this account, name and address."""
-    token = _actor.set(Actor(account_id, name, address or None))
+    token = _actor.set(Actor(account_id, name, address))
     try:
         yield
     finally:
         _actor.reset(token)
+
+
+def identify(account: Account) -> None:
+    """Attribute what is recorded from here to the end of the `acting` block to an account.
+
+    The address stays.  Outside `acting` this does nothing: there is no block to end it.
+    """
+    if (actor := _actor.get()) is not None:
+        _actor.set(Actor(account.pk, account.email, actor.address))
 
 
 def current_actor() -> Actor:
@@ -60,17 +78,39 @@ def record(
     """Write one entry, attributed to the current actor.
 
     `subject` and the actor's name are shortened to 254 characters, and NUL is removed from them.
+    An address that is none, such as the name of a Unix socket, is left out.
     """
     actor = current_actor()
-    AuditEntry.objects.create(
+    entry = AuditEntry.objects.create(
         at=now,
         event=event,
         account_id=actor.account_id,
         actor=_text(actor.name),
-        address=actor.address,
+        address=_address(actor.address),
         subject=_text(subject),
         details=dict(details or {}),
     )
+    transaction.on_commit(lambda: _log(entry), robust=True)
+
+
+def _log(entry: AuditEntry) -> None:
+    fields = {
+        "entry": entry.pk,
+        "happened_at": entry.at.isoformat(),
+        "account_id": entry.account_id,
+        "actor": entry.actor,
+        "address": entry.address,
+        "subject": entry.subject,
+        "details": entry.details,
+    }
+    log.info(str(entry.event), extra=fields)
+
+
+def _address(text: str | None) -> str | None:
+    try:
+        return str(ip_address((text or "").partition("%")[0]))
+    except ValueError:
+        return None
 
 
 def _text(text: str) -> str:

@@ -1,0 +1,67 @@
+"""Record log-ins in the audit log, whichever door they come through [operations].
+
+Django's signals cover every door that calls `django.contrib.auth`; a door of another kind calls
+`succeeded`, `failed` or `throttled` itself.  The address is that of `audit.acting` at the edge.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.signals import user_logged_in, user_login_failed
+from django.utils import timezone
+
+from scheduler.models import Account
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
+
+__all__ = ["connect", "failed", "succeeded", "throttled"]
+
+#: What is recorded of a claimed name: people type their password into the wrong field.
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+def connect() -> None:
+    """Listen to Django's signals; again is harmless."""
+    user_logged_in.connect(_on_success, dispatch_uid="audit_login_succeeded")
+    user_login_failed.connect(_on_failure, dispatch_uid="audit_login_failed")
+
+
+def succeeded(account: Account, *, door: str, now: datetime) -> None:
+    """Record that an account logged in through a door, such as `admin` or `api`."""
+    address = audit.current_actor().address
+    with audit.acting(account_id=account.pk, name=account.email, address=address):
+        audit.record(
+            Event.LOGIN_SUCCEEDED, now=now, subject=account.email, details={"door": door}
+        )
+
+
+def failed(email: str, *, door: str, now: datetime) -> None:
+    """Record a log-in that was refused; `email` is what the caller claimed."""
+    _refused(Event.LOGIN_FAILED, email, door, now)
+
+
+def throttled(email: str, *, door: str, now: datetime) -> None:
+    """Record a log-in that was refused without a look at the password."""
+    _refused(Event.LOGIN_THROTTLED, email, door, now)
+
+
+def _refused(event: Event, email: str, door: str, now: datetime) -> None:
+    claimed = email.strip().lower()
+    claimed = claimed if _ADDRESS.fullmatch(claimed) else ""
+    with audit.acting(name=claimed, address=audit.current_actor().address):
+        audit.record(event, now=now, subject=claimed, details={"door": door})
+
+
+# A signal is an edge: it brings no clock reading.
+
+
+def _on_success(user: Account, **_signal: Any) -> None:
+    succeeded(user, door="admin", now=timezone.now())  # noqa: TID251
+
+
+def _on_failure(credentials: dict[str, Any], **_signal: Any) -> None:
+    claimed = str(credentials.get("username") or "")
+    failed(claimed, door="admin", now=timezone.now())  # noqa: TID251

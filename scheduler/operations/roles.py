@@ -1,0 +1,157 @@
+"""Set up the groups of the roles, give and take them, judge who may change whom [operations].
+
+Theory of operation.  A role is a Django group whose permissions are those of `policy.roles.ROLES`.
+They are set anew after every `migrate`: a project that wants others makes a group of its own.
+Code asks `account.has_right(Right.X)`, never `is_staff`, which only opens the admin site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from django.apps import apps
+from django.contrib.auth.management import create_permissions
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+
+from scheduler.models import Account, SubmitterApp
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import (
+    FORMER_STAFF,
+    FORMER_STAFF_RIGHTS,
+    ROLES,
+    Right,
+    allowed_scopes,
+)
+
+__all__ = [
+    "BUILT_IN_GROUPS",
+    "UnknownRole",
+    "give",
+    "grantable_scopes",
+    "may_change",
+    "of_account",
+    "set_up",
+    "take",
+]
+
+#: Groups whose permissions come from this release; nobody changes them by hand.
+BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
+#: Roles that work in the admin site: they open it.
+_IN_ADMIN = frozenset({"publisher", "operator", "moderator", "read-only"})
+
+
+class UnknownRole(ValueError):
+    """No role has this name. Hint: the message lists them."""
+
+
+def set_up() -> None:
+    """Create the groups of the roles and set their permissions; changes nothing the second time."""
+    config = apps.get_app_config("scheduler")
+    create_permissions(config, verbosity=0)
+    ids = dict(
+        Permission.objects.filter(content_type__app_label="scheduler").values_list(
+            "codename", "pk"
+        )
+    )
+    with transaction.atomic():
+        groups = {group.name: group for group in Group.objects.filter(name__in=BUILT_IN_GROUPS)}
+        for name, codenames in ROLES.items():
+            group = groups.get(name) or Group.objects.get_or_create(name=name)[0]
+            _set_permissions(group, {ids[codename] for codename in codenames})
+        if former := groups.get(FORMER_STAFF):
+            _set_permissions(former, {ids[codename] for codename in FORMER_STAFF_RIGHTS})
+
+
+def _set_permissions(group: Group, wanted: set[int]) -> None:
+    there = set(group.permissions.values_list("pk", flat=True))
+    if there != wanted:
+        group.permissions.set(wanted)
+
+
+def of_account(account: Account) -> list[str]:
+    """Return the names of an account's groups, `superuser` first if it is one."""
+    names = sorted(account.groups.values_list("name", flat=True))
+    return ["superuser", *names] if account.is_superuser else names
+
+
+def give(account: Account, role: str, *, now: datetime) -> bool:
+    """Give an account a role; returns False if it had it.  Raises `UnknownRole`.
+
+    Roles that work in the admin open it (`is_staff`).
+    """
+    with transaction.atomic():
+        group = _group(role)
+        if account.groups.filter(pk=group.pk).exists():
+            return False
+        account.groups.add(group)
+        if role in _IN_ADMIN and not account.is_staff:
+            account.is_staff = True
+            account.save(update_fields=["is_staff"])
+        _record(account, {"given": role}, now)
+    return True
+
+
+def take(account: Account, role: str, *, now: datetime) -> bool:
+    """Take a role from an account; returns False if it had not got it.  Raises `UnknownRole`.
+
+    An account that is left without any group, permission or superuser status no longer opens the
+    admin.
+    """
+    with transaction.atomic():
+        group = _group(role)
+        if not account.groups.filter(pk=group.pk).exists():
+            return False
+        account.groups.remove(group)
+        bare = not (account.groups.exists() or account.user_permissions.exists())
+        if account.is_staff and bare and not account.is_superuser:
+            account.is_staff = False
+            account.save(update_fields=["is_staff"])
+        _record(account, {"taken": role}, now)
+    return True
+
+
+def _group(role: str) -> Group:
+    found = Group.objects.filter(name=role).first()
+    if found is None:
+        names = ", ".join(Group.objects.order_by("name").values_list("name", flat=True))
+        msg = f"There is no role {role!r}. Hint: the roles are {names}."
+        raise UnknownRole(msg)
+    return found
+
+
+def _record(account: Account, change: Mapping[str, str], now: datetime) -> None:
+    account.__dict__.pop("rights", None)
+    audit.record(Event.RIGHTS_CHANGED, now=now, subject=account.email, details=change)
+
+
+def grantable_scopes(account: Account) -> list[str]:
+    """Return the scopes that the account, as far as it acts here, may give a token."""
+    rights = account.rights
+    scopes = allowed_scopes(rights, manages_app=False)
+    if {"publish", "manage"} <= set(scopes):
+        return scopes
+    manages = SubmitterApp.objects.filter(submitter__account=account, may_manage=True).exists()
+    return allowed_scopes(rights, manages_app=manages)
+
+
+def may_change(actor: Account, target: Account) -> bool:
+    """Whether a moderator may change an account, its password included.
+
+    Only superusers change superusers, other staff, and whoever has a right that the moderator
+    lacks: to set a password is to be able to act with all that its owner may do.
+    """
+    if actor.is_superuser:
+        return True
+    if target.is_superuser or target.is_staff or not actor.has_right(Right.MODERATE_PEOPLE):
+        return False
+    held = target.rights if target.is_active else _rights_if_active(target)
+    manages = SubmitterApp.objects.filter(submitter__account=target, may_manage=True).exists()
+    return held <= actor.rights and not manages
+
+
+def _rights_if_active(account: Account) -> frozenset[Right]:
+    """Return the rights that a deactivated account would have again if it were activated."""
+    return Account(pk=account.pk, is_active=True, is_superuser=account.is_superuser).rights
