@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler.admin import (
+    audit,
     batches,
     files,
     hosts,
@@ -19,6 +20,7 @@ from scheduler.admin.site import StaffSite, staff
 
 __all__ = [
     "StaffSite",
+    "audit",
     "batches",
     "files",
     "hosts",

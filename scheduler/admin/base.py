@@ -22,6 +22,11 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from scheduler.models import Account
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import Right
+
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
     InlineBase = admin.TabularInline[Any, Any]
@@ -34,6 +39,11 @@ else:
 #: As many rows are counted and paged through; beyond them, search.
 LIST_AT_MOST = 10_000
 _BIGINT_MAX = 2**63 - 1
+
+
+def has_right(request: HttpRequest, right: Right) -> bool:
+    """Whether the member of staff has a right of the domain."""
+    return isinstance(request.user, Account) and request.user.has_right(right)
 
 
 class BoundedPaginator(Pages):
@@ -70,6 +80,38 @@ class StaffAdmin(Base):
     helps: Mapping[str, str] = {}
     #: False where no text column has an index: then `search_fields` only makes the box appear.
     searches_texts = True
+    #: The right that adding and changing rows needs, beside Django's permission for the page.
+    change_right: ClassVar[Right | None] = None
+    #: What the audit log records of an addition or change; None where an operation records it.
+    audit_event: ClassVar[Event | None] = None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Require Django's permission and the right of the page."""
+        return super().has_add_permission(request) and self._has_change_right(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Require Django's permission and the right of the page."""
+        return super().has_change_permission(request, obj) and self._has_change_right(request)
+
+    def _has_change_right(self, request: HttpRequest) -> bool:
+        return self.change_right is None or has_right(request, self.change_right)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Record it in the audit log, too."""
+        if self.audit_event is not None:
+            self.record(self.audit_event, obj, {"added": True})
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Record it in the audit log, too: names of fields, never their values."""
+        if self.audit_event is not None:
+            self.record(self.audit_event, obj, {"changed": changed_fields(message)})
+        return super().log_change(request, obj, message)
+
+    def record(self, event: Event, obj: Model, details: Mapping[str, Any]) -> None:
+        """Write an entry of the audit log about a row."""
+        subject = f"{obj._meta.verbose_name} {obj}"
+        audit.record(event, now=timezone.now(), subject=subject, details=details)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -147,6 +189,17 @@ class RecordInline(WrittenByPrograms, InlineBase):
     extra = 0
     can_delete = False
     show_change_link = True
+
+
+def changed_fields(message: Any) -> list[str]:
+    """Return the names of the fields in a message that Django's admin makes for its history."""
+    found: list[str] = []
+    for part in message if isinstance(message, list) else ():
+        if isinstance(part, dict):
+            for verb, what in part.items():
+                named = what.get("fields") or [f"{what['name']} {verb}"] if what else []
+                found.extend(str(name) for name in named)
+    return found
 
 
 # How values are said

@@ -16,6 +16,7 @@ from scheduler.admin.site import staff
 from scheduler.admin.workunits import may_move, said_of
 from scheduler.models import Batch, BatchUsage, Queue, Workunit
 from scheduler.operations import batches as operations
+from scheduler.policy.roles import Right
 from scheduler.queries.progress import progress_of
 
 
@@ -131,6 +132,7 @@ class BatchUsageAdmin(RecordAdmin):
 class QueueAdmin(StaffAdmin):
     """Lanes of work with limits of their own."""
 
+    change_right = Right.ADMINISTER_PROJECT
     list_display = ("name", "app", "order", "max_in_progress", "created_at")
     list_filter = ("order", "app")
     list_select_related = ("app",)

@@ -6,16 +6,23 @@ from json import dumps
 from typing import Any
 
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin
 from scheduler.admin.site import staff
 from scheduler.models import Host, HostAppVersion
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import Right
 from scheduler.queries.hosts import decision_label
 
+#: How many ids one entry of the audit log names, so that it stays readable.
+_HOSTS_PER_ENTRY = 100
 #: What staff decides about a host; the rest its client says, or the daemons compute.
 DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")
 
@@ -44,6 +51,8 @@ class RecordsOfHost(RecordInline):
 class HostAdmin(StaffAdmin):
     """Computers that attached; staff may deny one, and limit it."""
 
+    change_right = Right.ADMINISTER_HOSTS
+    audit_event = Event.HOST_CHANGED
     list_display = (
         "__str__",
         "account",
@@ -145,14 +154,29 @@ class HostAdmin(StaffAdmin):
     def deny(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send no more work to these hosts."""
         reason = f"denied in the administration by {request.user}"
-        count = queryset.filter(denied=False).update(denied=True, deny_reason=reason[:200])
+        changes = {"denied": True, "deny_reason": reason[:200]}
+        count = self._change_all(queryset.filter(denied=False), changes)
         self.message_user(request, f"{count} hosts get no more work.")
 
     @admin.action(description="Admit the selected hosts again", permissions=["change"])
     def admit(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send work to these hosts again."""
-        count = queryset.filter(denied=True).update(denied=False, deny_reason="")
+        changes = {"denied": False, "deny_reason": ""}
+        count = self._change_all(queryset.filter(denied=True), changes)
         self.message_user(request, f"{count} hosts get work again.")
+
+    def _change_all(self, queryset: QuerySet[Host], changes: dict[str, Any]) -> int:
+        with transaction.atomic():
+            hosts = list(queryset.order_by("pk").select_for_update(no_key=True, of=("self",)))
+            ids = [host.pk for host in hosts]
+            for first in range(0, len(ids), _HOSTS_PER_ENTRY):
+                some = ids[first : first + _HOSTS_PER_ENTRY]
+                details = {"denied": changes["denied"], "hosts": some}
+                subject = f"{len(some)} hosts" if len(some) > 1 else f"host {some[0]}"
+                audit.record(
+                    Event.HOST_CHANGED, now=timezone.now(), subject=subject, details=details
+                )
+            return Host.objects.filter(pk__in=ids).update(**changes)
 
 
 @admin.register(HostAppVersion, site=staff)

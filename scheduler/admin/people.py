@@ -9,14 +9,16 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import SetPasswordMixin
 from django.contrib.auth.models import Group, Permission
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin
 from scheduler.admin.site import set_password, staff
 from scheduler.models import Account, AccountKey, Team
-from scheduler.operations import accounts
+from scheduler.operations import accounts, audit, roles
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import ROLES, Right
 
 if TYPE_CHECKING:
     AccountForm = forms.ModelForm[Account]
@@ -59,7 +61,7 @@ class NewAccountForm(Passwords, AccountForm):
             password=self.cleaned_data["password1"],
             name=self.cleaned_data["name"],
             now=timezone.now(),
-            is_staff=self.cleaned_data["is_staff"],
+            is_staff=self.cleaned_data.get("is_staff", False),
             is_superuser=False,
         )
 
@@ -99,8 +101,13 @@ class NewPasswordForm(Passwords, forms.Form):
 
 @admin.register(Account, site=staff)
 class AccountAdmin(StaffAdmin, UserBase):
-    """People. The e-mail address is part of the password's digest, so it is not changed here."""
+    """People. The e-mail address is part of the password's digest, so it is not changed here.
 
+    A moderator changes accounts without rights; staff and superusers are changed by superusers.
+    """
+
+    change_right = Right.MODERATE_PEOPLE
+    audit_event = Event.ACCOUNT_CHANGED
     add_form = NewAccountForm
     change_password_form = NewPasswordForm
     form = forms.ModelForm
@@ -151,6 +158,25 @@ class AccountAdmin(StaffAdmin, UserBase):
     change_form_template = "scheduler/admin/account.html"
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse accounts that may more than the member of staff, their passwords included."""
+        if not super().has_change_permission(request, obj):
+            return False
+        return obj is None or roles.may_change(request.user, obj)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Keep Django's history; the operation has written the audit log."""
+        return admin.ModelAdmin.log_addition(self, request, obj, message)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Let only superusers make a new account a member of staff."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is not None or request.user.is_superuser:
+            return fieldsets
+        [(title, options)] = fieldsets
+        fields = tuple(name for name in options["fields"] if name != "is_staff")
+        return ((title, {**options, "fields": fields}),)
+
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
@@ -184,6 +210,33 @@ class AccountAdmin(StaffAdmin, UserBase):
         if change:
             super().save_model(request, obj, form, change)
 
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Save groups and permissions; record which rights were given and taken."""
+        if not change:  # a new account has no groups yet, and its form has made another object
+            super().save_related(request, form, formsets, change)
+            return
+        account = form.instance
+        before = _rights_of(account)
+        super().save_related(request, form, formsets, change)
+        after = _rights_of(account)
+        details: dict[str, Any] = {
+            name: {"from": form.initial.get(name), "to": getattr(account, name)}
+            for name in ("is_active", "is_staff", "is_superuser")
+            if name in form.changed_data
+        }
+        if given := sorted(after - before):
+            details["given"] = given
+        if taken := sorted(before - after):
+            details["taken"] = taken
+        if details:
+            self.record(Event.RIGHTS_CHANGED, account, details)
+
+
+def _rights_of(account: Account) -> set[str]:
+    """Return the names of an account's groups, and the codenames of its own permissions."""
+    groups = account.groups.values_list("name", flat=True)
+    return {*groups, *account.user_permissions.values_list("codename", flat=True)}
+
 
 @admin.register(AccountKey, site=staff)
 class AccountKeyAdmin(RecordAdmin):
@@ -201,6 +254,7 @@ class AccountKeyAdmin(RecordAdmin):
 class TeamAdmin(StaffAdmin):
     """Teams."""
 
+    change_right = Right.MODERATE_PEOPLE
     list_display = ("name", "founder", "country", "joinable", "created_at")
     list_filter = ("joinable",)
     list_select_related = ("founder",)
@@ -211,4 +265,48 @@ class TeamAdmin(StaffAdmin):
 
 @admin.register(Group, site=staff)
 class StaffGroupAdmin(GroupAdmin):
-    """Groups of rights for staff."""
+    """Roles: those of the release, which stay as they are, and others that superusers make."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Let only superusers make groups: a group can give every right."""
+        return _is_superuser(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Let only superusers change groups, and nobody those that `migrate` sets anew."""
+        return _is_superuser(request) and not _is_built_in(obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Let only superusers delete groups, and nobody the roles of the release."""
+        return _is_superuser(request) and (obj is None or obj.name not in ROLES)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Save the permissions; record which were given and taken."""
+        group = form.instance
+        before = set(group.permissions.values_list("codename", flat=True))
+        super().save_related(request, form, formsets, change)
+        after = set(group.permissions.values_list("codename", flat=True))
+        _record_group(group, {"given": sorted(after - before), "taken": sorted(before - after)})
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Record the deletion."""
+        _record_group(obj, {"deleted": True})
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Record the deletions."""
+        for group in queryset:
+            _record_group(group, {"deleted": True})
+        super().delete_queryset(request, queryset)
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return isinstance(request.user, Account) and request.user.is_superuser
+
+
+def _is_built_in(group: Group | None) -> bool:
+    return group is not None and group.name in roles.BUILT_IN_GROUPS
+
+
+def _record_group(group: Group, details: dict[str, Any]) -> None:
+    subject = f"group {group.name}"
+    audit.record(Event.RIGHTS_CHANGED, now=timezone.now(), subject=subject, details=details)

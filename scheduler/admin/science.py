@@ -9,11 +9,31 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from scheduler.admin.app_fields import FIELDSETS, HELPS
-from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin
+from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin, has_right
 from scheduler.admin.site import staff
 from scheduler.models import App, AppVersion, AppVersionFile, PlanClass, Platform
+from scheduler.operations.audit import Event
 from scheduler.policy import plan_classes
+from scheduler.policy.roles import Right
 from scheduler.queries import alerts
+
+#: What decides which code runs on the server, and what is paid: for those who administer.
+RESERVED_FIELDS = (
+    "weight",
+    "validator",
+    "validator_options",
+    "assimilator",
+    "assimilator_options",
+    "science_time_limit",
+    "max_science_failures",
+    "trickle_handlers",
+    "generator",
+    "generator_options",
+    "cushion",
+    "credit_rule",
+    "credit_per_workunit",
+    "host_scale_check",
+)
 
 
 class AppForm(FormBase):
@@ -45,6 +65,8 @@ class AppAdmin(StaffAdmin):
     """Science applications and the rules that their results live by."""
 
     form = AppForm
+    change_right = Right.MANAGE_APPS
+    audit_event = Event.APP_CHANGED
     list_display = (
         "name",
         "user_friendly_name",
@@ -72,10 +94,13 @@ class AppAdmin(StaffAdmin):
 
         Its kind stays with its first version.
         """
+        fixed = self.readonly_fields
+        if not has_right(request, Right.ADMINISTER_PROJECT):
+            fixed = (*RESERVED_FIELDS, *fixed)
         if obj is None:
-            return self.readonly_fields
+            return fixed
         is_published = AppVersion.objects.filter(app_id=obj.pk).exists()
-        return ("name", *(["kind"] if is_published else []), *self.readonly_fields)
+        return ("name", *(["kind"] if is_published else []), *fixed)
 
 
 class PlanClassForm(FormBase):
@@ -100,6 +125,7 @@ class PlanClassForm(FormBase):
 class PlanClassAdmin(StaffAdmin):
     """What kinds of app versions need of a computer."""
 
+    change_right = Right.MANAGE_APPS
     form = PlanClassForm
     list_display = ("name", "spec", "created_at")
     search_fields = ("name",)
@@ -123,6 +149,7 @@ class PlanClassAdmin(StaffAdmin):
 class PlatformAdmin(StaffAdmin):
     """Kinds of computers."""
 
+    change_right = Right.MANAGE_APPS
     list_display = ("name", "user_friendly_name")
     search_fields = ("name", "user_friendly_name")
     ordering = ("name",)
@@ -140,6 +167,8 @@ class FilesOfVersion(RecordInline):
 class AppVersionAdmin(StaffAdmin):
     """Builds. Clients never ask again for a version they know, so most of it stays as it is."""
 
+    change_right = Right.PUBLISH_VERSIONS
+    audit_event = Event.VERSION_CHANGED
     list_display = (
         "app",
         "version_num",

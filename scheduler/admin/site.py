@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, cast
 
 from django import forms
@@ -10,13 +12,13 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.views import PasswordChangeView
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Account
-from scheduler.operations import accounts
+from scheduler.operations import accounts, audit
 from scheduler.queries import alerts, status
 
 
@@ -47,6 +49,19 @@ class StaffSite(AdminSite):
     index_title = "The project now"
     index_template = "scheduler/admin/index.html"
     empty_value_display = "–"
+
+    def admin_view(
+        self, view: Callable[..., HttpResponse], cacheable: bool = False
+    ) -> Callable[..., HttpResponse]:
+        """Attribute what a page changes, in the audit log, to the account that is logged in."""
+
+        @wraps(view)
+        def attributed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if isinstance(request.user, Account):
+                audit.identify(request.user)
+            return view(request, *args, **kwargs)
+
+        return super().admin_view(attributed, cacheable)
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin
+from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin, has_right
 from scheduler.admin.site import staff
-from scheduler.models import ApiToken, IdempotencyKey, Submitter, SubmitterApp
+from scheduler.models import Account, ApiToken, IdempotencyKey, Submitter, SubmitterApp
 from scheduler.operations import api_tokens, submitters
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import Right
 
 if TYPE_CHECKING:
     from django.db.models import Model
+
+
+def _may_give_apps(request: HttpRequest) -> bool:
+    """Whether the member of staff has the rights that `may_manage` gives for one app."""
+    return has_right(request, Right.PUBLISH_VERSIONS) and has_right(request, Right.MANAGE_APPS)
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return isinstance(request.user, Account) and request.user.is_superuser
 
 
 class AppsOfSubmitter(InlineBase):
@@ -25,11 +36,23 @@ class AppsOfSubmitter(InlineBase):
     fields = ("app", "may_manage")
     extra = 0
 
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Refuse those who may not give `may_manage`: they could move it to another app."""
+        return super().has_change_permission(request, obj) and _may_give_apps(request)
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Model | None = None
+    ) -> tuple[str, ...]:
+        """Let only those who may publish every app let others publish one."""
+        return () if _may_give_apps(request) else ("may_manage",)
+
 
 @admin.register(Submitter, site=staff)
 class SubmitterAdmin(StaffAdmin):
-    """People who submit, or did: the row of one who was forbidden keeps his share and clock."""
+    """People who submit, or did: a row without apps keeps the share and the clock."""
 
+    change_right = Right.ADMINISTER_PROJECT
+    audit_event = Event.RIGHTS_CHANGED
     list_display = (
         "account",
         "may_submit_for",
@@ -75,7 +98,11 @@ class SubmitterAdmin(StaffAdmin):
     @admin.action(description="Forbid the selected people to submit", permissions=["change"])
     def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
         """Take back all that they may; what they submitted goes on."""
-        count = sum(submitters.forbid(one.account) for one in queryset.select_related("account"))
+        now = timezone.now()
+        rows = queryset.select_related("account")
+        if not _is_superuser(request):
+            rows = rows.filter(account__is_superuser=False)
+        count = sum(submitters.forbid(row.account, now=now) for row in rows)
         self.message_user(request, f"{count} people may not submit any more.")
 
     def get_readonly_fields(
@@ -83,8 +110,11 @@ class SubmitterAdmin(StaffAdmin):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Keep whose it is."""
-        return self.readonly_fields if obj is None else ("account", *self.readonly_fields)
+        """Keep whose it is; let nobody give every app who may not submit for every app."""
+        fixed = self.readonly_fields
+        if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
+            fixed = ("all_apps", *fixed)
+        return fixed if obj is None else ("account", *fixed)
 
 
 @admin.register(SubmitterApp, site=staff)
@@ -109,7 +139,12 @@ class ApiTokenAdmin(RecordAdmin):
         "expire_at",
         "revoked_at",
     )
-    list_filter = ("may_submit", "may_administer", ("revoked_at", admin.EmptyFieldListFilter))
+    list_filter = (
+        "may_publish",
+        "may_manage",
+        "may_administer",
+        ("revoked_at", admin.EmptyFieldListFilter),
+    )
     list_select_related = ("account",)
     search_fields = ("account__email", "account__name", "name")
     search_numbers = ("id", "account_id")
@@ -119,6 +154,8 @@ class ApiTokenAdmin(RecordAdmin):
         "name",
         "may_read",
         "may_submit",
+        "may_publish",
+        "may_manage",
         "may_administer",
         "created_at",
         "last_used_on",
@@ -132,16 +169,22 @@ class ApiTokenAdmin(RecordAdmin):
         return ", ".join(api_tokens.scopes_of(token))
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Who may revoke: who could change a token, if anybody could."""
-        return bool(request.user.has_perm("scheduler.change_apitoken"))
+        """Whether the member of staff may revoke tokens of others."""
+        return has_right(request, Right.ADMINISTER_PROJECT)
 
     @admin.action(description="Revoke the selected tokens, for good", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Have them be no good from now on."""
-        now, revoked = timezone.now(), 0
+        """Have them be no good from now on; those of superusers, only a superuser revokes."""
+        now, revoked, kept = timezone.now(), 0, 0
         for token in queryset.select_related("account"):
+            if token.account.is_superuser and not _is_superuser(request):
+                kept += 1
+                continue
             revoked += api_tokens.revoke(account=token.account, token_id=token.pk, now=now)
         self.message_user(request, f"{revoked} tokens are revoked.")
+        if kept:
+            msg = f"{kept} tokens are superusers'. Hint: ask a superuser to revoke them."
+            self.message_user(request, msg, messages.ERROR)
 
 
 @admin.register(IdempotencyKey, site=staff)

@@ -9,10 +9,11 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin
+from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, has_right
 from scheduler.admin.site import staff
 from scheduler.models import AccountAppCredit, Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.operations import outages, parked
+from scheduler.policy.roles import Right
 from scheduler.queries.parked import NotParked
 
 
@@ -47,8 +48,8 @@ class ScienceFailureAdmin(RecordAdmin):
     actions = ("retry", "drop")
 
     def has_move_permission(self, request: HttpRequest) -> bool:
-        """Who may have science tried again, or give its subjects up."""
-        return request.user.has_perm("scheduler.change_workunit")
+        """Whether the member of staff may have science tried again, or give its subjects up."""
+        return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
@@ -99,6 +100,7 @@ class OutageAdmin(StaffAdmin):
     """Times in which volunteers could not reach the server; deadlines are moved by them."""
 
     form = OutageForm
+    change_right = Right.ADMINISTER_PROJECT
     list_display = ("began_at", "ended_at", "reason", "applied_at")
     list_filter = (("applied_at", admin.EmptyFieldListFilter),)
     search_fields = ("reason",)

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label
+from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label, has_right
 from scheduler.admin.confirm import ask_first, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.story import (
@@ -25,6 +25,7 @@ from scheduler.admin.story import (
 from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
 from scheduler.models import Result, Workunit, WorkunitFile
 from scheduler.operations import cancel as operations
+from scheduler.policy.roles import Right
 from scheduler.queries import work as queries
 
 #: An action touches as many workunits at the most; for more there is a batch, and the command line.
@@ -313,8 +314,8 @@ def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
 
 
 def may_move(request: HttpRequest) -> bool:
-    """Whether the member of staff has the right to change workunits."""
-    return request.user.has_perm("scheduler.change_workunit")
+    """Whether the member of staff may cancel, hold and retry other people's work."""
+    return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
 
 def said_of(outcome: operations.Outcome, done: str) -> str:

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from scheduler.api.body import Strict
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, Name, TrueOrFalse
-from scheduler.api.operation import operation
+from scheduler.api.operation import Scope, operation
 from scheduler.models import App, AppVersion, AppVersionFile
 from scheduler.operations import submitters, withdrawal
 
@@ -111,6 +111,8 @@ class VersionsOfApp(Endpoint):
 class OneVersion(Endpoint):
     """One build."""
 
+    write_scope = Scope.PUBLISH
+
     @operation(
         "Read an app version",
         name="read_app_version",
@@ -138,8 +140,9 @@ class OneVersion(Endpoint):
         """Its program stays as it is: clients never ask again for a version that they know."""
         wishes = self.body()
         version = get_object_or_404(versions(), pk=version_id)
-        submitters.require_manage(self.account, version.app)
-        return Response(AppVersionOut(withdrawal.change(version, **wishes)).data)
+        submitters.require_publish(self.account, version.app)
+        changed = withdrawal.change(version, **wishes, now=self.now)
+        return Response(AppVersionOut(changed).data)
 
 
 urlpatterns = [

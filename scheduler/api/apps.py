@@ -10,7 +10,7 @@ from django.urls import path
 from rest_framework.response import Response
 
 from scheduler.api.app_bodies import AppOut, ChangedApp, NewApp
-from scheduler.api.authentication import Scope, may
+from scheduler.api.authentication import Scope, may, missing
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, TrueOrFalse, Word
 from scheduler.api.operation import operation
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 
+#: What a token of scope `publish` may change of an app: it comes with its programs.
+_TEMPLATES = frozenset({"input_template", "output_template"})
+
+
 class AppFilters(Filters):
     """Which apps to list."""
 
@@ -36,6 +40,7 @@ class AppFilters(Filters):
 class Apps(Endpoint):
     """All apps."""
 
+    write_scope = Scope.MANAGE
     queryset = App.objects.none()
     filterset_class = AppFilters
     ascending = True
@@ -56,7 +61,7 @@ class Apps(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """Staff does; then versions of it are published."""
+        """Needs the right `manage_apps`; then versions of it are published."""
         wishes = self.body()
         submitters.require_manage(self.account, None)
         _refuse_reserved(request, wishes)
@@ -75,6 +80,8 @@ class Apps(Endpoint):
 class OneApp(Endpoint):
     """One app."""
 
+    write_scope = Scope.MANAGE
+
     @operation("Read an app", name="read_app", tag="apps", answer=AppOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
         """By its name."""
@@ -87,6 +94,7 @@ class OneApp(Endpoint):
     @operation(
         "Change an app",
         name="change_app",
+        or_scope=Scope.PUBLISH,
         tag="apps",
         answer=AppOut,
         body=ChangedApp,
@@ -94,13 +102,21 @@ class OneApp(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """What is not named stays as it is.  For those who may manage the app."""
+        """What is not named stays as it is.  For those who may manage the app.
+
+        Scope `publish` is sufficient for `input_template` and `output_template` alone.
+        """
         app = get_object_or_404(App, name=name)
-        submitters.require_manage(self.account, app)
         wishes = self.body()
+        if may(request, Scope.MANAGE):
+            submitters.require_manage(self.account, app)
+        elif wishes.keys() <= _TEMPLATES:
+            submitters.require_publish(self.account, app)
+        else:
+            raise missing(request, Scope.MANAGE)
         _refuse_reserved(request, wishes)
         try:
-            apps.change(app, **wishes)
+            apps.change(app, **wishes, now=self.now)
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
         return Response(AppOut(_found().get(pk=app.pk)).data)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import BasePermission
 
 from scheduler.api.operation import Access, Scope, described
 from scheduler.operations import api_tokens
+from scheduler.policy.roles import Right
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from scheduler.models import Account, ApiToken
 
-__all__ = ["BearerToken", "NeedsScope", "Scope", "may", "needed"]
+__all__ = ["BearerToken", "NeedsScope", "Scope", "has_right", "may", "missing", "needed"]
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -54,14 +55,24 @@ class BearerToken(BaseAuthentication):
         return "Bearer"
 
 
+#: The right that an account needs for every operation of a scope; other rights depend on what
+#: the operation is about, and its handler asks for them.
+_RIGHT_OF_SCOPE = {Scope.ADMINISTER: Right.ADMINISTER_PROJECT}
+
+
 def may(request: Request, scope: Scope) -> bool:
-    """Whether who speaks may do this kind of thing at all; `administer` is for staff alone."""
+    """Whether the token has a scope, and its account the right that the whole scope needs."""
     token = cast("ApiToken | None", request.auth)
-    if token is None:
+    if token is None or not getattr(token, f"may_{scope}"):
         return False
-    if scope is Scope.ADMINISTER:
-        return token.may_administer and token.account.is_staff
-    return bool(getattr(token, f"may_{scope}"))
+    right = _RIGHT_OF_SCOPE.get(scope)
+    return right is None or token.account.has_right(right)
+
+
+def has_right(request: Request, right: Right) -> bool:
+    """Whether the account has a right that the scopes of its token let through."""
+    token = cast("ApiToken | None", request.auth)
+    return token is not None and token.account.has_right(right)
 
 
 def needed(view: object, method: str | None) -> Scope | Access:
@@ -75,17 +86,37 @@ def needed(view: object, method: str | None) -> Scope | Access:
 
 
 class NeedsScope(BasePermission):
-    """Asks for the scope that the view names for this method: `read_scope`, `write_scope`.
+    """Requires the scope that the view names for this method: `read_scope`, `write_scope`.
 
-    A view says ``read_scope = Scope.READ`` (the default) and ``write_scope = Scope.SUBMIT``; the
-    `operation` of a method may say otherwise.
+    A view sets ``read_scope = Scope.READ`` (the default) and ``write_scope = Scope.SUBMIT``; the
+    `operation` of a method may set another one, and a second that is sufficient.
     """
 
-    message = "The token has not the scope for this. Hint: make one with the scope it needs."
-
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Whether the token has the scope."""
+        """Whether the token has the scope; raises `PermissionDenied` that names what is missing."""
         asked = needed(view, request.method)
-        if isinstance(asked, Scope):
-            return may(request, asked)
-        return asked is not Access.ANY or request.auth is not None
+        if not isinstance(asked, Scope):
+            return asked is not Access.ANY or request.auth is not None
+        described_as = described(view, request.method)
+        second = described_as.or_scope if described_as is not None else None
+        if may(request, asked) or (second is not None and may(request, second)):
+            return True
+        if request.auth is None:
+            return False
+        raise missing(request, asked)
+
+
+def missing(request: Request, scope: Scope) -> PermissionDenied:
+    """Return the refusal of a token that lacks a scope, or whose account lacks its right."""
+    token = cast("ApiToken", request.auth)
+    if not getattr(token, f"may_{scope}"):
+        return PermissionDenied(
+            f"The token lacks the scope {str(scope)!r}. Hint: create one that has it: "
+            f"`scientist login URL --email E --scope {scope}` (once for each scope), "
+            "or POST /tokens."
+        )
+    return PermissionDenied(
+        f"{token.account} may not do this: scope {str(scope)!r} needs the right "
+        f"{str(_RIGHT_OF_SCOPE[scope])!r}. Hint: ask the project's staff for a role that has it: "
+        f"`manage.py role give {token.account.email} operator`."
+    )

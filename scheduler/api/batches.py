@@ -15,10 +15,10 @@ from scheduler.api import describe
 from scheduler.api.body import INT4, INT8, JsonObject, Strict
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, Meta, Name, Word
-from scheduler.api.operation import operation
+from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import Problem
 from scheduler.api.shown import BATCH_STATES, BatchShown, ProgressNow
-from scheduler.api.viewer import viewer_of
+from scheduler.api.viewer import changer_of, viewer_of
 from scheduler.facts.new_work import NewBatch
 from scheduler.models import App, Batch
 from scheduler.operations import batches, new_batches, retry, submitters
@@ -173,11 +173,12 @@ class OneBatch(Endpoint):
 
     def rows(self, batch_id: int) -> QuerySet[Batch]:
         """What is changed."""
-        return submitted.batches(viewer_of(self.request)).filter(pk=batch_id)
+        return submitted.batches(changer_of(self.request)).filter(pk=batch_id)
 
     @operation(
         "Change a batch",
         name="change_batch",
+        or_scope=Scope.MANAGE,
         tag="batches",
         answer=BatchShown,
         body=BatchChanged,
@@ -186,14 +187,14 @@ class OneBatch(Endpoint):
     )
     def patch(self, request: Request, batch_id: int) -> Response:
         """Its name, its meta, when it expires, whether it is hurried on."""
-        batch = find(request, batch_id)
+        batch = find_to_change(request, batch_id)
         try:
             batches.change(batch.pk, self.body(), by=self.account, now=self.now)
         except BatchNotReady as refusal:
             raise Problem(409, "batch_not_ready", str(refusal)) from refusal
         except BadChange as refusal:
             raise Problem(422, "bad_change", str(refusal)) from refusal
-        [told] = shown([find(request, batch_id)], now=self.now)
+        [told] = shown([find_to_change(request, batch_id)], now=self.now)
         return Response(told)
 
 
@@ -220,6 +221,7 @@ class BatchAbort(Endpoint):
     @operation(
         "Abort a batch",
         name="abort_batch",
+        or_scope=Scope.MANAGE,
         tag="batches",
         answer=Cancelled,
         body=Reason,
@@ -227,7 +229,7 @@ class BatchAbort(Endpoint):
     )
     def post(self, request: Request, batch_id: int) -> Response:
         """All that is not over is cancelled; what is done stays.  Repeating it changes nothing."""
-        batch = find(request, batch_id)
+        batch = find_to_change(request, batch_id)
         try:
             done = batches.abort(batch.pk, reason=self.body()["reason"], now=self.now)
         except BatchNotReady as refusal:
@@ -241,6 +243,7 @@ class BatchRetire(Endpoint):
     @operation(
         "Retire a batch",
         name="retire_batch",
+        or_scope=Scope.MANAGE,
         tag="batches",
         answer=RetiredOut,
         body=Nothing,
@@ -248,7 +251,7 @@ class BatchRetire(Endpoint):
     )
     def post(self, request: Request, batch_id: int) -> Response:
         """Its files are let go: fetch them before.  Only what is over can be retired."""
-        batch = find(request, batch_id)
+        batch = find_to_change(request, batch_id)
         self.body()
         try:
             return Response({"let_go": batches.retire(batch.pk, now=self.now)})
@@ -270,7 +273,7 @@ class BatchRetry(Endpoint):
     )
     def post(self, request: Request, batch_id: int) -> Response:
         """Failed workunits are submitted again in the same batch, as `<name>.2`."""
-        batch = find(request, batch_id)
+        batch = find_to_change(request, batch_id)
         submitters.require_submit(self.account, cast("App", batch.app))
         names = self.body().get("workunits")
         try:
@@ -285,8 +288,13 @@ class BatchRetry(Endpoint):
 
 
 def find(request: Request, batch_id: int) -> Batch:
-    """The batch, if who asks may see it; else Http404."""
+    """Return the batch if the caller may see it; raises `Http404`."""
     return get_object_or_404(submitted.batches(viewer_of(request)), pk=batch_id)
+
+
+def find_to_change(request: Request, batch_id: int) -> Batch:
+    """Return the batch if the caller may change it; raises `Http404`, `PermissionDenied`."""
+    return get_object_or_404(submitted.batches(changer_of(request)), pk=batch_id)
 
 
 def shown(rows: list[Batch], *, now: datetime) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from scheduler.api import describe
 from scheduler.api.batches import Cancelled, Reason
 from scheduler.api.body import INT8
 from scheduler.api.endpoint import Endpoint
-from scheduler.api.operation import operation
+from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import Problem
-from scheduler.api.viewer import viewer_of
+from scheduler.api.viewer import changer_of
 from scheduler.operations import batches, cancel
 from scheduler.operations.batches import BatchNotReady
 from scheduler.queries import submitted
@@ -55,6 +55,7 @@ class CancelWorkunits(Endpoint):
     @operation(
         "Cancel workunits",
         name="cancel_workunits",
+        or_scope=Scope.MANAGE,
         tag="workunits",
         answer=Cancelled,
         body=ToCancel,
@@ -64,14 +65,14 @@ class CancelWorkunits(Endpoint):
         """All that are named, or none if one of them does not exist.  Of a batch: abort it."""
         said = self.body()
         if "batch" in said:
-            batch = get_object_or_404(submitted.batches(viewer_of(request)), pk=said["batch"])
+            batch = get_object_or_404(submitted.batches(changer_of(request)), pk=said["batch"])
             try:
                 done = batches.abort(batch.pk, reason=said["reason"], now=self.now)
             except BatchNotReady as refusal:
                 raise Problem(409, "batch_not_ready", str(refusal)) from refusal
             return Response(describe.cancelled(done))
         ids, names = said.get("ids", []), said.get("names", [])
-        missing = submitted.not_theirs(viewer_of(request), ids=ids, names=names)
+        missing = submitted.not_theirs(changer_of(request), ids=ids, names=names)
         if missing:
             raise Problem(404, "not_found", str(cancel.WorkunitsNotFound(missing)))
         return Response(_cancelled(names, ids, said["reason"], self))
@@ -83,13 +84,14 @@ class CancelWorkunit(Endpoint):
     @operation(
         "Cancel a workunit",
         name="cancel_workunit",
+        or_scope=Scope.MANAGE,
         tag="workunits",
         answer=Cancelled,
         body=Reason,
     )
     def post(self, request: Request, workunit_id: int) -> Response:
         """If it is over, it stays as it is; repeating it changes nothing."""
-        if submitted.not_theirs(viewer_of(request), ids=[workunit_id], names=[]):
+        if submitted.not_theirs(changer_of(request), ids=[workunit_id], names=[]):
             raise Http404
         return Response(_cancelled([], [workunit_id], self.body()["reason"], self))
 

@@ -9,11 +9,12 @@ from django.urls import path
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from scheduler.api.authentication import Scope, may
+from scheduler.api.authentication import has_right
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, Id, Name, TrueOrFalse
 from scheduler.api.operation import operation
 from scheduler.models import Host
+from scheduler.policy.roles import Right
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -102,7 +103,7 @@ class OneHost(Endpoint):
 
 
 def _seen_by(request: Request) -> QuerySet[Host]:
-    if may(request, Scope.ADMINISTER):
+    if has_right(request, Right.VIEW_EVERYTHING):
         return Host.objects.all()
     return Host.objects.filter(account=cast("Account", request.user))
 

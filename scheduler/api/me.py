@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Access, Scope, operation
 from scheduler.operations import api_tokens
+from scheduler.policy.roles import Right
 from scheduler.queries import submitters
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ class AccountOut(serializers.Serializer[object]):
     id = serializers.IntegerField()
     email = serializers.CharField()
     name = serializers.CharField()
-    is_staff = serializers.BooleanField()
+    is_staff = serializers.BooleanField(help_text="Whether the account may open the admin site.")
+    rights = serializers.ListField(
+        child=serializers.ChoiceField([str(right) for right in Right]),
+        help_text="Those of the account that the scopes of the token let through.",
+    )
 
 
 class MaySubmitApp(serializers.Serializer[object]):
@@ -86,8 +91,9 @@ class Me(Endpoint):
                     "email": account.email,
                     "name": account.name,
                     "is_staff": account.is_staff,
+                    "rights": sorted(account.rights),
                 },
-                "scopes": api_tokens.scopes_of(cast("ApiToken", request.auth)),
+                "scopes": api_tokens.effective_scopes(cast("ApiToken", request.auth)),
                 "may_submit": {
                     "all_apps": rights.all_apps,
                     "apps": [

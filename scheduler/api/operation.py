@@ -16,10 +16,12 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class Scope(StrEnum):
-    """What a token may be good for; `administer` counts only for staff."""
+    """What a token is good for, as far as its account's rights go (`policy.roles`)."""
 
-    READ = "read"
-    SUBMIT = "submit"
+    READ = "read"  # what is one's own
+    SUBMIT = "submit"  # work, and changes of one's own batches
+    PUBLISH = "publish"  # versions and templates of apps
+    MANAGE = "manage"  # other fields of apps, other people's batches
     ADMINISTER = "administer"
 
 
@@ -36,6 +38,7 @@ class Described:
     """What `operation` was told; the endpoint's checks and the schema both read it."""
 
     access: Scope | Access | None
+    or_scope: Scope | None = None
     body: Any = None
     query: Any = None
     listed: bool = False
@@ -56,6 +59,7 @@ def operation(  # noqa: PLR0913  by name, each with its default
     body: Any = None,
     query: Any = None,
     access: Scope | Access | None = None,
+    or_scope: Scope | None = None,
     conditional: bool = False,
     idempotent: bool = False,
     keyed: bool = False,
@@ -69,7 +73,8 @@ def operation(  # noqa: PLR0913  by name, each with its default
     is answered with `status` (None: no body), or a mapping from statuses to them.  `listed` cuts
     the answer into pages and offers the view's filters.  `body` and `query` are the `Strict`
     serializers that `Endpoint.body` and `Endpoint.query` read.  `access` None means the view's
-    `read_scope` or `write_scope`.  `conditional` adds an ETag and answers 304; `idempotent` obeys
+    `read_scope` or `write_scope`; `or_scope` is a second scope that is sufficient, whose limits the
+    handler checks.  `conditional` adds an ETag and answers 304; `idempotent` obeys
     ``Idempotency-Key`` (`keyed`: the handler does so itself); `guarded` obeys ``If-Match``.
     `problems` are statuses beside those that follow from all this.
     """
@@ -85,6 +90,7 @@ def operation(  # noqa: PLR0913  by name, each with its default
             handler = obeys_match(handler)
         handler.described = Described(  # type: ignore[attr-defined]
             access=access,
+            or_scope=or_scope,
             body=body,
             query=query,
             listed=listed,

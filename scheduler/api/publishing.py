@@ -15,11 +15,11 @@ from scheduler import storage
 from scheduler.api import idempotent
 from scheduler.api.app_versions import AppVersionOut, VersionsOfApp
 from scheduler.api.body import StrictQuery, unknown_name
-from scheduler.api.operation import operation
+from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import Problem
 from scheduler.models import App
 from scheduler.operations import app_versions, deliveries, programs
-from scheduler.operations.submitters import require_manage
+from scheduler.operations.submitters import require_publish
 from scheduler.policy.packaging import version_number
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class NewVersion(StrictQuery):
 class Versions(VersionsOfApp):
     """The versions of one app, and how they are made."""
 
+    write_scope = Scope.PUBLISH
     parser_classes = (MultiPartParser,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -112,7 +113,7 @@ class Versions(VersionsOfApp):
         app = App.objects.filter(name=name).first()
         if app is None:
             raise Http404
-        require_manage(self.account, app)
+        require_publish(self.account, app)
         if told := idempotent.told_before(request):
             return told
         found = NewVersion(data=request.data)

@@ -134,8 +134,12 @@ class Schema(AutoSchema):
         asked = needed(self.view, self.method)
         if asked not in Access:
             operation["x-scope"] = str(asked)
+            names = f"`{asked}`"
+            if says is not None and says.or_scope is not None:
+                operation["x-or-scope"] = str(says.or_scope)
+                names += f" or `{says.or_scope}`"
             operation["description"] = (
-                f"{operation.get('description', '')}\n\nNeeds scope `{asked}`.".strip()
+                f"{operation.get('description', '')}\n\nNeeds scope {names}.".strip()
             )
         if says is not None and isinstance(says.body, Mapping):
             operation["requestBody"]["required"] = True

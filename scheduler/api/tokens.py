@@ -16,7 +16,7 @@ from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Access, Scope, operation
 from scheduler.api.problems import Problem
 from scheduler.models import ApiToken
-from scheduler.operations import api_tokens
+from scheduler.operations import api_tokens, audit, logins
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,8 +62,11 @@ class NewToken(Strict):
     name = serializers.CharField(max_length=api_tokens.MAX_NAME, help_text="What it is for.")
     scopes = serializers.ListField(
         child=serializers.ChoiceField([str(scope) for scope in Scope]),
+        required=False,
         min_length=1,
         max_length=len(Scope),
+        help_text="Without any: all that the account, or the token in use, may give, but "
+        "`administer`.",
     )
     expires_in_seconds = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, max_value=INT4
@@ -107,13 +110,13 @@ class Tokens(Endpoint):
         seconds = wishes.get("expires_in_seconds")
         asked: dict[str, Any] = {
             "name": wishes["name"],
-            "scopes": wishes["scopes"],
             "expire_at": None if seconds is None else now + timedelta(seconds=seconds),
             "now": now,
         }
         try:
             token, text = self._make(wishes, asked)
         except api_tokens.WrongPassword as refusal:
+            logins.failed(wishes["email"], door="api", now=now)
             raise Problem(401, "wrong_password", str(refusal)) from refusal
         except api_tokens.TokenRefused as refusal:
             raise Problem(403, "token_refused", str(refusal)) from refusal
@@ -123,7 +126,11 @@ class Tokens(Endpoint):
     def _make(self, wishes: dict[str, Any], asked: dict[str, Any]) -> tuple[ApiToken, str]:
         email, password = wishes.get("email"), wishes.get("password")
         if email is None and password is None and self.request.auth is not None:
-            return api_tokens.create_by_token(cast("ApiToken", self.request.auth), **asked)
+            parent = cast("ApiToken", self.request.auth)
+            scopes = wishes.get("scopes") or [
+                scope for scope in api_tokens.effective_scopes(parent) if scope != "administer"
+            ]
+            return api_tokens.create_by_token(parent, **asked, scopes=scopes)
         if email is None or password is None:
             msg = "It is not said who asks. Hint: send `email` and `password`, or a token."
             raise Problem(401, "not_authenticated", msg)
@@ -131,7 +138,9 @@ class Tokens(Endpoint):
         throttling.count_guess(**who)
         account = api_tokens.of_password(email=email, password=password)
         throttling.forgive_guess(**who)
-        return api_tokens.create(account=account, **asked)
+        audit.identify(account)
+        scopes = wishes.get("scopes") or api_tokens.default_scopes(account)
+        return api_tokens.create(account=account, **asked, scopes=scopes)
 
 
 class OneToken(Endpoint):

@@ -1,12 +1,13 @@
-"""Whose things may be seen: one's own, or, by who administers, everybody's."""
+"""Whose things may be seen and changed: the account's own, or, with the right, everybody's."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
-from scheduler.api.authentication import Scope, may
+from scheduler.api.authentication import Scope, has_right, may, missing
 from scheduler.api.paging import read_page
+from scheduler.policy.roles import Right
 from scheduler.queries import own_pages
 
 if TYPE_CHECKING:
@@ -17,8 +18,26 @@ if TYPE_CHECKING:
 
 
 def viewer_of(request: Request) -> Account | None:
-    """Whose things may be seen; None: everybody's."""
-    return None if may(request, Scope.ADMINISTER) else cast("Account", request.user)
+    """Return the account whose things may be seen; None if everybody's may.
+
+    The right `view_everything` comes through a token of scope `manage` or `administer`.
+    """
+    if has_right(request, Right.VIEW_EVERYTHING):
+        return None
+    return cast("Account", request.user)
+
+
+def changer_of(request: Request) -> Account | None:
+    """Return the account whose batches may be changed; None if everybody's may.
+
+    One's own are changed with scope `submit`, those of others with scope `manage` and the right.
+    Raises `PermissionDenied` for a token of neither.
+    """
+    if has_right(request, Right.MANAGE_OTHERS_BATCHES):
+        return None
+    if not may(request, Scope.SUBMIT):
+        raise missing(request, Scope.SUBMIT)
+    return cast("Account", request.user)
 
 
 def own_page(

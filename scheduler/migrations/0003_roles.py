@@ -31,7 +31,7 @@ _MODEL_OF = {
 _FORMER_STAFF = "staff before roles"
 
 
-def keep_what_people_may(apps, schema_editor):
+def keep_what_people_may(apps, schema_editor):  # noqa: ANN001, ANN201, ARG001  Django's signature
     """Give existing staff, groups and tokens what they may go on doing; see docs/roles.md."""
     Account = apps.get_model("scheduler", "Account")
     ApiToken = apps.get_model("scheduler", "ApiToken")

@@ -27,6 +27,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from scheduler.models import Account
+from scheduler.operations import audit
 from scheduler.operations.account_keys import (
     AccountRefused,
     BadName,
@@ -38,6 +39,7 @@ from scheduler.operations.account_keys import (
     revoke_key,
     said_key,
 )
+from scheduler.operations.audit import Event
 from scheduler.queries.accounts import KeyOwner, find_account_by_email, find_account_by_key
 
 if TYPE_CHECKING:
@@ -245,6 +247,13 @@ def _create(passwd_hash: str, now: datetime | Combinable, fields: dict[str, Any]
     with transaction.atomic():
         account.save(force_insert=True)
         key = first_keys(account, now)
+        account.refresh_from_db(fields=["created_at"])
+        audit.record(
+            Event.ACCOUNT_CREATED,
+            now=account.created_at,
+            subject=account.email,
+            details={"is_staff": account.is_staff, "is_superuser": account.is_superuser},
+        )
     return Credentials(account, key, created=True)
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection
-from datetime import datetime
+from datetime import date, datetime
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from scheduler.models import Account, ApiToken
+from scheduler.models import Account, ApiToken, AuditEntry
+from scheduler.operations import audit, roles
 from scheduler.operations.accounts import MasterPasswordBackend
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import SCOPES
 
 #: What a token begins with, so that people and scanners know one when they see it.
 PREFIX = "mh_"
-SCOPES = ("read", "submit", "administer")
 MAX_NAME = 100
 #: A token's hash is looked for only if its text can be one of ours.
 _MAX_TEXT = 200
@@ -45,14 +48,14 @@ def create_by_token(
     expire_at: datetime | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Make a token that may no more, and lives no longer, than the one it is made with.
+    """Create a token with no more scopes, and no later end, than the one it is created with.
 
     Raises `TokenRefused`.
     """
     if more := [scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)]:
         msg = (
             f"The token in use has not the scope {more[0]!r} itself. "
-            "Hint: log in with e-mail address and password to make one that has."
+            "Hint: log in with e-mail address and password to create one that has."
         )
         raise TokenRefused(msg)
     if parent.expire_at is not None:
@@ -67,8 +70,22 @@ def create_by_token(
 
 
 def scopes_of(token: ApiToken) -> list[str]:
-    """Name the scopes of a token, in the order of `SCOPES`."""
+    """Return the scopes that a token was given, in the order of `SCOPES`."""
     return [scope for scope in SCOPES if getattr(token, f"may_{scope}")]
+
+
+def default_scopes(account: Account) -> list[str]:
+    """Return the scopes of a log-in that names none: all that the account may give, but one.
+
+    `administer` is for programs that need it, and is asked for by name.
+    """
+    return [scope for scope in roles.grantable_scopes(account) if scope != "administer"]
+
+
+def effective_scopes(token: ApiToken) -> list[str]:
+    """Return the scopes of a token that are of use: those that its account may still give."""
+    grantable = roles.grantable_scopes(token.account)
+    return [scope for scope in scopes_of(token) if scope in grantable]
 
 
 def of_account(account: Account) -> QuerySet[ApiToken]:
@@ -94,28 +111,46 @@ def create(
     if not scopes:
         msg = f"The token is good for nothing. Hint: give one of {', '.join(SCOPES)}."
         raise TokenRefused(msg)
-    if "administer" in scopes and not account.is_staff:
-        msg = f"{account} is not of the staff. Hint: ask for scopes other than 'administer'."
+    grantable = roles.grantable_scopes(account)
+    if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
+        msg = (
+            f"{account} has no right that scope {beyond[0]!r} stands for. "
+            f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
+        )
         raise TokenRefused(msg)
     if expire_at is not None and expire_at <= now:
         msg = "The token would have expired already. Hint: give a later moment, or none."
         raise TokenRefused(msg)
     text = PREFIX + secrets.token_urlsafe(32)
-    token = ApiToken.objects.create(
-        account=account,
-        name=name,
-        token_hash=_hash(text),
-        may_read="read" in scopes,
-        may_submit="submit" in scopes,
-        may_administer="administer" in scopes,
-        expire_at=expire_at,
-        created_at=now,
-    )
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            account=account,
+            name=name,
+            token_hash=_hash(text),
+            **{f"may_{scope}": scope in scopes for scope in SCOPES},
+            expire_at=expire_at,
+            created_at=now,
+        )
+        audit.record(
+            Event.TOKEN_CREATED,
+            now=now,
+            subject=f"token {token.pk}",
+            details={
+                "account": account.email,
+                "name": name,
+                "scopes": scopes_of(token),
+                "expire_at": None if expire_at is None else expire_at.isoformat(),
+            },
+        )
     return token, text
 
 
 def recognise(text: str, *, now: datetime) -> ApiToken | None:
-    """Find the token, with its account; None if it, or its owner, is no good any more."""
+    """Find the token, with its account; None if it, or its owner, is no good any more.
+
+    The account's rights are limited to those that the token's scopes let through.  The first use
+    of a day is recorded, for each address that the token is used from.
+    """
     if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_TEXT:
         return None
     token = (
@@ -124,15 +159,59 @@ def recognise(text: str, *, now: datetime) -> ApiToken | None:
         .filter(Q(expire_at__isnull=True) | Q(expire_at__gt=now))
         .first()
     )
-    if token is not None and token.last_used_on != now.date():
+    if token is None:
+        return None
+    token.account.act_through(scopes_of(token))
+    audit.identify(token.account)
+    if token.last_used_on != now.date():
         ApiToken.objects.filter(pk=token.pk).update(last_used_on=now.date())
+    _note_use(token, now)
     return token
 
 
 def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
-    """Revoke one of the account's tokens for good; tells whether there was one that was not."""
-    mine = ApiToken.objects.filter(account=account, pk=token_id, revoked_at__isnull=True)
-    return bool(mine.update(revoked_at=now))
+    """Revoke one of the account's tokens for good; returns False if it was already revoked."""
+    live = ApiToken.objects.filter(account=account, pk=token_id, revoked_at__isnull=True)
+    with transaction.atomic():
+        revoked = bool(live.update(revoked_at=now))
+        if revoked:
+            audit.record(
+                Event.TOKEN_REVOKED,
+                now=now,
+                subject=f"token {token_id}",
+                details={"account": account.email},
+            )
+    return revoked
+
+
+#: The day, token and address of uses that this process has recorded or found recorded, so that a
+#: request costs a statement only the first time.  Emptied when it is full: then one more is read.
+_noted: set[tuple[date, int, str | None]] = set()
+_MAX_NOTED = 10_000
+
+
+def _note_use(token: ApiToken, now: datetime) -> None:
+    """Record the use of a token, once a day for each address."""
+    address = audit.current_actor().address
+    use = (now.date(), token.pk, address)
+    if use in _noted:
+        return
+    subject = f"token {token.pk}"
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    recorded = AuditEntry.objects.filter(
+        account_id=token.account_id,
+        at__gte=midnight,
+        event=Event.TOKEN_USED,
+        subject=subject,
+        address=audit.valid_address(address),
+    )
+    if not recorded.exists():
+        audit.record(
+            Event.TOKEN_USED, now=now, subject=subject, details={"scopes": scopes_of(token)}
+        )
+    if len(_noted) >= _MAX_NOTED:
+        _noted.clear()
+    _noted.add(use)
 
 
 def _hash(text: str) -> str:

@@ -20,7 +20,9 @@ from django.db import transaction
 
 from scheduler import signing, storage
 from scheduler.models import Account, App, AppVersion, AppVersionFile, Platform
+from scheduler.operations import audit
 from scheduler.operations import files as file_rows
+from scheduler.operations.audit import Event
 from scheduler.operations.file_holds import Holds
 from scheduler.operations.files import KnownFile
 from scheduler.policy.packaging import (
@@ -257,7 +259,10 @@ def find_app(name: str, *, create: bool = False, now: datetime) -> App:
     if create:
         check_app_name(name)
         defaults = {"user_friendly_name": name, "created_at": now}
-        return App.objects.get_or_create(name=name, defaults=defaults)[0]
+        app, created = App.objects.get_or_create(name=name, defaults=defaults)
+        if created:
+            audit.record(Event.APP_CREATED, now=now, subject=f"app {name}")
+        return app
     if found := App.objects.filter(name=name).first():
         return found
     near = get_close_matches(name, App.objects.values_list("name", flat=True), n=1)
@@ -334,6 +339,13 @@ def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
         for position, (file, row, signature) in enumerate(
             zip(files.package.files, rows, files.signatures, strict=True)
         )
+    )
+    published = [{"name": row.name, "sha256": row.sha256} for row in rows]
+    audit.record(
+        Event.VERSION_PUBLISHED,
+        now=version.created_at,
+        subject=f"app version {version}",
+        details={"files": published},
     )
     return tuple(row.name for row in rows)
 

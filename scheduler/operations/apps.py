@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,8 @@ from django.db import IntegrityError, transaction
 
 from scheduler.models import App
 from scheduler.models.science import AppKind, SuccessRule
-from scheduler.operations import app_versions, templates
+from scheduler.operations import app_versions, audit, templates
+from scheduler.operations.audit import Event
 from scheduler.policy.packaging import BadPackage
 from scheduler.policy.work_from_dicts import BadDescription, new_workunit
 from scheduler.queries import alerts
@@ -59,6 +60,9 @@ def create(
     try:
         with transaction.atomic():
             app.save(force_insert=True)
+            audit.record(
+                Event.APP_CREATED, now=now, subject=f"app {name}", details=told(app, facts)
+            )
     except IntegrityError as error:
         msg = (
             f"There is an app {name!r} already. "
@@ -68,7 +72,7 @@ def create(
     return app
 
 
-def change(app: App, **facts: Any) -> App:
+def change(app: App, *, now: datetime, **facts: Any) -> App:
     """Change columns of an app.  Raises `BadApp`; its kind stays what it is once it has versions.
 
     The success rule holds for what is sent from now on.
@@ -78,8 +82,32 @@ def change(app: App, **facts: Any) -> App:
         said = f"it is {app.kind}, and has versions. Hint: create another app."
         raise BadApp({"kind": [said]})
     _set(app, facts)
-    app.save(update_fields=list(facts))
+    with transaction.atomic():
+        app.save(update_fields=list(facts))
+        audit.record(Event.APP_CHANGED, now=now, subject=f"app {app}", details=told(app, facts))
     return app
+
+
+#: Facts whose values decide what code runs, or what is paid; of others only the names are kept.
+_TOLD = frozenset(
+    {
+        "assimilator",
+        "credit_per_workunit",
+        "credit_rule",
+        "deprecated",
+        "generator",
+        "kind",
+        "success_rule",
+        "validator",
+        "weight",
+    }
+)
+
+
+def told(app: App, names: Iterable[str]) -> dict[str, Any]:
+    """Return what the audit log keeps of a change: names, and values that cannot be secrets."""
+    changed = sorted(names)
+    return {"changed": changed} | {name: getattr(app, name) for name in changed if name in _TOLD}
 
 
 def ensure(*, name: str, now: datetime, **facts: Any) -> App:

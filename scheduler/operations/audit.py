@@ -86,7 +86,7 @@ def record(
         event=event,
         account_id=actor.account_id,
         actor=_text(actor.name),
-        address=_address(actor.address),
+        address=valid_address(actor.address),
         subject=_text(subject),
         details=dict(details or {}),
     )
@@ -106,7 +106,8 @@ def _log(entry: AuditEntry) -> None:
     log.info(str(entry.event), extra=fields)
 
 
-def _address(text: str | None) -> str | None:
+def valid_address(text: str | None) -> str | None:
+    """Return an address as it is stored, None for what is no IP address."""
     try:
         return str(ip_address((text or "").partition("%")[0]))
     except ValueError:

@@ -100,6 +100,8 @@ def empty_accounts(rules: Rules, *, now: datetime) -> QuerySet[Account]:
         api_tokens=None,
         is_staff=False,
         is_superuser=False,
+        groups=None,
+        user_permissions=None,
     ).order_by("pk")
 
 

@@ -33,9 +33,7 @@ def succeeded(account: Account, *, door: str, now: datetime) -> None:
     """Record that an account logged in through a door, such as `admin` or `api`."""
     address = audit.current_actor().address
     with audit.acting(account_id=account.pk, name=account.email, address=address):
-        audit.record(
-            Event.LOGIN_SUCCEEDED, now=now, subject=account.email, details={"door": door}
-        )
+        audit.record(Event.LOGIN_SUCCEEDED, now=now, subject=account.email, details={"door": door})
 
 
 def failed(email: str, *, door: str, now: datetime) -> None:

@@ -20,6 +20,7 @@ from scheduler.models import Account, App, Batch
 from scheduler.operations.births import Home
 from scheduler.operations.submission_checks import SubmissionRefused, may_wish
 from scheduler.policy import submission
+from scheduler.policy.roles import Right
 from scheduler.sql import fetch_one
 
 State = Batch.State
@@ -185,7 +186,9 @@ def is_running(state: int, completed_at: datetime | None) -> bool:
 def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
     """Whether a batch that others follow is still to end; raises `BatchRefused` if it failed."""
     row = fetch_one("lock_predecessor", {"id": batch_id})
-    if row is None or not (submitter.is_staff or row["submitter_id"] == submitter.pk):
+    if row is None or not (
+        row["submitter_id"] == submitter.pk or submitter.has_right(Right.MANAGE_OTHERS_BATCHES)
+    ):
         msg = f"There is no batch {batch_id} to follow. Hint: give the number of a batch of yours."
         raise BatchRefused(msg)
     if is_running(row["state"], row["completed_at"]) and (

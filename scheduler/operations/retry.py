@@ -31,6 +31,7 @@ from scheduler.models import Batch
 from scheduler.operations import new_batches, quotas, shares
 from scheduler.operations.batches import BatchNotReady
 from scheduler.operations.cancel import WorkunitsNotFound
+from scheduler.policy.roles import Right
 from scheduler.sql import fetch, fetch_one
 
 State = Batch.State
@@ -122,7 +123,9 @@ def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> in
     )
     drawn = fetch_one("draw_workunit_ids", {"count": len(wanted)}) or {}
     priorities: list[int | None] = [None] * len(wanted)
-    if settings.PROJECT.fair_share and not batch.submitter.is_staff:
+    if settings.PROJECT.fair_share and not batch.submitter.has_right(
+        Right.EXCEED_SUBMISSION_LIMITS
+    ):
         turns = shares.Turns(batch.submitter, now=now)
         priorities = list(turns.take([row["operations"] for row in wanted]))
         turns.keep()

@@ -52,9 +52,7 @@ def set_up() -> None:
     config = apps.get_app_config("scheduler")
     create_permissions(config, verbosity=0)
     ids = dict(
-        Permission.objects.filter(content_type__app_label="scheduler").values_list(
-            "codename", "pk"
-        )
+        Permission.objects.filter(content_type__app_label="scheduler").values_list("codename", "pk")
     )
     with transaction.atomic():
         groups = {group.name: group for group in Group.objects.filter(name__in=BUILT_IN_GROUPS)}

@@ -13,6 +13,7 @@ from django.conf import settings
 from scheduler.facts.new_work import Addressees, AppRules, NewBatch, NewWorkunit
 from scheduler.models import Account, App
 from scheduler.policy import aiming, submission
+from scheduler.policy.roles import Right
 from scheduler.sql import fetch, fetch_one
 
 #: How many names a message shows.
@@ -127,7 +128,11 @@ class Judge:
 
 def may_wish(submitter: Account | None) -> bool:
     """Whether explicit priorities are followed: a fair share is no wish of its submitter's."""
-    return submitter is None or submitter.is_staff or not settings.PROJECT.fair_share
+    return (
+        submitter is None
+        or not settings.PROJECT.fair_share
+        or submitter.has_right(Right.EXCEED_SUBMISSION_LIMITS)
+    )
 
 
 def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:

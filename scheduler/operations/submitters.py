@@ -1,8 +1,10 @@
 """Who may submit what, and how much of it at once [operations].
 
-Theory of operation.  Staff may do everything.  Anybody else needs a row in ``submitter``, and for
-each app one in ``submitter_app`` unless it says `all_apps`.  A row that names no app allows
-nothing: it keeps the share and the clock of somebody who was forbidden, or is of the staff.  A
+Theory of operation.  An account with the right `submit_for_every_app` submits for every app; any
+other needs a row in ``submitter``, and for each app one in ``submitter_app`` unless `all_apps` is
+set.  A row that names no app allows nothing: it keeps the share and the clock of an account that
+was forbidden, or has the right.  `may_manage` of ``submitter_app`` stands for the rights
+`publish_versions` and `manage_apps`, for this app alone.  A
 quota is looked at under the lock of the submitter's row, so that two submissions at once cannot
 both take the last of it.
 """
@@ -16,6 +18,9 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from scheduler.models import Account, App, Submitter, SubmitterApp
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
+from scheduler.policy.roles import Right
 
 
 class NotAllowed(PermissionError):
@@ -50,11 +55,21 @@ def allow(
             SubmitterApp.objects.update_or_create(
                 submitter=submitter, app=app, defaults={"may_manage": may_manage}
             )
+        audit.record(
+            Event.RIGHTS_CHANGED,
+            now=now,
+            subject=account.email,
+            details={
+                "may_submit_for": "every app" if apps is None else [app.name for app in apps],
+                "may_manage": may_manage,
+                **limits,
+            },
+        )
     submitter.refresh_from_db()
     return submitter
 
 
-def forbid(account: Account) -> bool:
+def forbid(account: Account, *, now: datetime) -> bool:
     """Take back all that an account may submit; tells whether there was something.
 
     His share and his clock stay: allowed again, he goes on where he stood among the others.  Work
@@ -66,13 +81,20 @@ def forbid(account: Account) -> bool:
             return False
         deleted, _ = SubmitterApp.objects.filter(submitter=submitter).delete()
         Submitter.objects.filter(pk=submitter.pk).update(all_apps=False)
+        audit.record(
+            Event.RIGHTS_CHANGED,
+            now=now,
+            subject=account.email,
+            details={"may_submit_for": "no app"},
+        )
     return submitter.all_apps or deleted > 0
 
 
 def require_submitter(account: Account) -> None:
     """Refuse (`NotAllowed`) an account that may submit nothing at all."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
-    if account.is_staff or _allowed(account, Exists(apps)).exists():
+    # The row first: it is what most submitters have, and costs no look at the rights.
+    if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
     msg = (
         f"{account} may not submit work. "
@@ -84,7 +106,7 @@ def require_submitter(account: Account) -> None:
 def require_submit(account: Account, app: App) -> None:
     """Refuse (`NotAllowed`) an account that may not submit work for the app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"), app=app)
-    if account.is_staff or _allowed(account, Exists(apps)).exists():
+    if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
     msg = (
         f"{account} may not submit work for app {app}. Hint: ask the project's staff for "
@@ -97,14 +119,30 @@ def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
     return Submitter.objects.filter(Q(all_apps=True) | for_app, account=account)
 
 
-def require_manage(account: Account, app: App | None) -> None:
-    """Refuse (`NotAllowed`) an account that may not publish for the app (None: create)."""
-    if account.is_staff:
+def require_publish(account: Account, app: App) -> None:
+    """Refuse (`NotAllowed`) an account that may not publish or withdraw versions of the app."""
+    if account.has_right(Right.PUBLISH_VERSIONS) or _manages(account, app):
         return
-    if app is not None and SubmitterApp.objects.filter(
-        submitter__account=account, app=app, may_manage=True
-    ):
+    msg = (
+        f"{account} may not publish versions of app {app}. Hint: ask the project's staff for "
+        f"`manage.py submitter allow {account.email} --app {app} --manage`, or for the role "
+        f"publisher: `manage.py role give {account.email} publisher`."
+    )
+    raise NotAllowed(msg)
+
+
+def require_manage(account: Account, app: App | None) -> None:
+    """Refuse (`NotAllowed`) an account that may not change the app (None: create apps)."""
+    if account.has_right(Right.MANAGE_APPS) or (app is not None and _manages(account, app)):
         return
     what = f"manage app {app}" if app is not None else "create apps"
-    msg = f"{account} may not {what}. Hint: ask the project's staff to do it, or for the right."
+    msg = (
+        f"{account} may not {what}. Hint: ask the project's staff to do it, or for the role "
+        f"publisher: `manage.py role give {account.email} publisher`."
+    )
     raise NotAllowed(msg)
+
+
+def _manages(account: Account, app: App) -> bool:
+    rows = SubmitterApp.objects.filter(submitter__account=account, app=app, may_manage=True)
+    return rows.exists()

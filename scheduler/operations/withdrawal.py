@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from django.db import transaction
+
 from scheduler.models import AppVersion
+from scheduler.operations import audit
+from scheduler.operations.audit import Event
 
 
 def change(
-    version: AppVersion, *, deprecated: bool | None = None, beta: bool | None = None
+    version: AppVersion,
+    *,
+    deprecated: bool | None = None,
+    beta: bool | None = None,
+    now: datetime,
 ) -> AppVersion:
     """Set what is not None.  Results that computers have of a withdrawn version go on."""
     fields = {"deprecated": deprecated, "beta": beta}
-    for name, value in fields.items():
-        if value is not None:
-            setattr(version, name, value)
-    version.save(update_fields=[name for name, value in fields.items() if value is not None])
+    changes = {name: value for name, value in fields.items() if value is not None}
+    for name, value in changes.items():
+        setattr(version, name, value)
+    with transaction.atomic():
+        version.save(update_fields=list(changes))
+        audit.record(
+            Event.VERSION_CHANGED, now=now, subject=f"app version {version}", details=changes
+        )
     return version

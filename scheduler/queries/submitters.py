@@ -9,12 +9,13 @@ from django.db.models import Q, Sum
 
 from scheduler.lifecycle import AssimilateState
 from scheduler.models import Account, File, Submitter, SubmitterApp, Workunit
+from scheduler.policy.roles import Right
 from scheduler.sql import fetch_one
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What somebody may submit; limits that are None do not limit, staff has none."""
+    """What an account may submit; limits that are None do not limit."""
 
     all_apps: bool
     apps: tuple[SubmitterApp, ...]
@@ -24,15 +25,17 @@ class Rights:
 
 def rights(account: Account) -> Rights:
     """Say what an account may submit."""
+    every_app = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     submitter = Submitter.objects.filter(account=account).first()
     if submitter is None:
-        return Rights(account.is_staff, (), None, None)
+        return Rights(every_app, (), None, None)
     apps = SubmitterApp.objects.filter(submitter=submitter).select_related("app")
+    unlimited = account.has_right(Right.EXCEED_SUBMISSION_LIMITS)
     return Rights(
-        all_apps=submitter.all_apps or account.is_staff,
+        all_apps=submitter.all_apps or every_app,
         apps=tuple(apps.order_by("app__name")),
-        max_unfinished_workunits=submitter.max_unfinished_workunits,
-        max_kept_bytes=submitter.max_kept_bytes,
+        max_unfinished_workunits=None if unlimited else submitter.max_unfinished_workunits,
+        max_kept_bytes=None if unlimited else submitter.max_kept_bytes,
     )
 
 

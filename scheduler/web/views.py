@@ -21,6 +21,7 @@ from django.views.decorators.http import require_safe
 from scheduler.lifecycle import Outcome
 from scheduler.operations import maintenance
 from scheduler.policy.alerts import SILENT_AFTER, Alert
+from scheduler.policy.roles import Right
 from scheduler.queries import alerts, status
 from scheduler.queries.counts import Count
 from scheduler.queries.status import Status
@@ -70,9 +71,11 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
-    """What staff must know now; volunteers see the daemons' life and the counts."""
+    """Return the alerts, to those who may view everything; others see the daemons and counts."""
     # A visitor without a session costs no statement.
-    if not (request.COOKIES and request.user.is_staff):
+    if not (request.COOKIES and request.user.is_authenticated):
+        return ()
+    if not request.user.has_right(Right.VIEW_EVERYTHING):
         return ()
     return alerts.current(now=timezone.now())
 

@@ -40,11 +40,11 @@ from scheduler.models import (
     Result,
     Workunit,
 )
-from scheduler.operations import accounts, api_tokens, submitters
+from scheduler.operations import accounts, api_tokens, roles, submitters
 from scheduler.operations.cancel import Outcome as Became
 from scheduler.queries import status
 from scheduler.queries.timeline import describe_move
-from tests.rows import a_result, a_workunit
+from tests.rows import a_result, a_workunit, an_account
 
 pytestmark = pytest.mark.django_db
 
@@ -739,19 +739,21 @@ def test_an_e_mail_address_is_not_changed_for_it_is_part_of_the_password(
     assert (chief.name, chief.email) == ("Renamed", EMAIL)
 
 
-def test_staff_that_is_no_superuser_cannot_hand_itself_rights(now: datetime) -> None:
+def test_a_moderator_changes_volunteers_but_gives_no_rights(now: datetime) -> None:
     clerk = accounts.create_staff(
         email="clerk@example.org", password="clerks work", now=now, is_superuser=False
     )
-    clerk.user_permissions.set(Permission.objects.filter(codename__endswith="_account"))
+    roles.give(clerk, "moderator", now=now)
+    volunteer = an_account("vera")
     client = Client()
     client.force_login(clerk)
-    client.post(
-        page_of(clerk),
-        {"name": "Clerk", "is_active": "on", "is_superuser": "on"},
-    )
+    asked = {"name": "Renamed", "is_active": "on", "is_staff": "on", "is_superuser": "on"}
+    client.post(page_of(volunteer), asked)
+    volunteer.refresh_from_db()
+    assert volunteer.name == "Renamed"
+    assert (volunteer.is_staff, volunteer.is_superuser) == (False, False)
+    assert client.post(page_of(clerk), asked).status_code == 403
     clerk.refresh_from_db()
-    assert clerk.name == "Clerk"
     assert not clerk.is_superuser
 
 

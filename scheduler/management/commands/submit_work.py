@@ -284,7 +284,7 @@ def _team_id(name: str | None) -> int | None:
 def _submitter(email: str | None, *, needed: bool) -> Account | None:
     if email is not None:
         return account_of(email)
-    staff = list(Account.objects.filter(is_staff=True)[:2]) if needed else []
+    staff = list(Account.objects.filter(is_superuser=True)[:2]) if needed else []
     if needed and len(staff) != 1:
         msg = "A batch is a person's. Hint: say whose with --submitter EMAIL."
         raise CommandError(msg)

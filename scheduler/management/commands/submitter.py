@@ -12,6 +12,7 @@ from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.management.people import account_of
 from scheduler.models import Account, App
 from scheduler.operations import submitters as operations
+from scheduler.policy.roles import Right
 from scheduler.queries import submitters
 
 _ACTIONS = ("allow", "forbid", "show")
@@ -22,7 +23,7 @@ class Command(Conversation):
 
     help = (
         "Say who may submit work. allow EMAIL --app NAME [--manage] or --all-apps, with limits; "
-        "forbid EMAIL; show EMAIL. Staff may do all of it anyway."
+        "forbid EMAIL; show EMAIL. Roles may allow more (`role`)."
     )
 
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
@@ -86,11 +87,12 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
 
 
 def _forbid(account: Account) -> Answer:
-    forbidden = operations.forbid(account)
+    forbidden = operations.forbid(account, now=timezone.now())
     said = "may not submit any more" if forbidden else "could not submit before"
-    staff = " As staff they may all the same." if account.is_staff else ""
+    by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
+    role = " By a role the account still submits for every app: see `role`." if by_role else ""
     return Answer(
-        f"{account.email} {said}. What was submitted goes on.{staff}",
+        f"{account.email} {said}. What was submitted goes on.{role}",
         {"email": account.email, "forbidden": forbidden},
     )
 
@@ -103,7 +105,8 @@ def _show(account: Account) -> Answer:
     unfinished = submitters.unfinished_workunits(account)
     outputs = submitters.kept_output_bytes(account)
     kept = submitters.kept_bytes(account) + outputs
-    said = [f"{account.email} may submit for {what}{' as staff' if account.is_staff else ''}."]
+    by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
+    said = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
     if managed:
         said.append(f"Publishes versions of {', '.join(managed)}.")
     said.append(

@@ -1,0 +1,70 @@
+"""The audit log, as staff sees it: who did what, from where; nothing of it is changed here."""
+
+from __future__ import annotations
+
+from json import dumps
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from scheduler.admin.base import RecordAdmin
+from scheduler.admin.site import staff
+from scheduler.models import AuditEntry
+
+
+@admin.register(AuditEntry, site=staff)
+class AuditEntryAdmin(RecordAdmin):
+    """Log-ins, use of keys and tokens, publishing, rights; the newest first."""
+
+    list_display = ("when", "event", "by", "from_address", "subject", "summary")
+    list_filter = ("event", "at")
+    search_fields = ("actor", "subject", "address")
+    search_names = ("actor", "subject")
+    search_numbers = ("id", "account_id")
+    search_help_text = "An actor, an address, a subject such as `token 17`, or an account's number"
+    fields = ("when", "event", "by", "account_id", "from_address", "subject", "all_details")
+    readonly_fields = ("when", "by", "from_address", "all_details")
+    list_display_links = ("when",)
+
+    @admin.display(description="when (UTC)")
+    def when(self, entry: AuditEntry) -> str:
+        """The time to the second."""
+        return f"{entry.at:%Y-%m-%d %H:%M:%S}"
+
+    @admin.display(description="actor")
+    def by(self, entry: AuditEntry) -> SafeString | str:
+        """Who acted, with a link to all entries of the same."""
+        return _same("actor", entry.actor)
+
+    @admin.display(description="address")
+    def from_address(self, entry: AuditEntry) -> SafeString | str:
+        """Where from, with a link to all entries from there."""
+        return _same("address", entry.address or "")
+
+    @admin.display(description="details")
+    def summary(self, entry: AuditEntry) -> str:
+        """What is known beside, on one line."""
+        text = ", ".join(
+            f"{name}: {value if isinstance(value, str) else dumps(value)}"
+            for name, value in entry.details.items()
+        )
+        return text if len(text) <= _MAX_SUMMARY else f"{text[:_MAX_SUMMARY]}…"
+
+    @admin.display(description="details")
+    def all_details(self, entry: AuditEntry) -> SafeString:
+        """What is known beside, as JSON."""
+        return format_html("<pre>{}</pre>", dumps(entry.details, indent=2, sort_keys=True))
+
+
+#: Longest text of an entry's details in the list.
+_MAX_SUMMARY = 120
+
+
+def _same(column: str, value: str) -> SafeString | str:
+    if not value:
+        return "–"
+    url = reverse("admin:scheduler_auditentry_changelist")
+    return format_html('<a href="{}?{}">{}</a>', url, urlencode({column: value}), value)

@@ -1,0 +1,459 @@
+"""What each role can do in the admin, tried over the real pages, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from scheduler.admin.site import staff
+from scheduler.models import (
+    Account,
+    ApiToken,
+    App,
+    AppVersion,
+    AuditEntry,
+    Batch,
+    Host,
+    Outage,
+    PlanClass,
+    Queue,
+    ScienceFailure,
+    Submitter,
+    SubmitterApp,
+    Team,
+    Workunit,
+)
+from scheduler.operations import accounts, roles, submitters
+from scheduler.policy.roles import ROLES, Right
+from tests.conftest import NOON
+from tests.faces.apis import a_token
+from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version
+
+pytestmark = pytest.mark.django_db
+
+NEW_PASSWORD = "a new long one 5"
+
+
+@dataclass
+class World:
+    """One row of everything that a role could act on."""
+
+    chief: Account
+    colleague: Account
+    volunteer: Account
+    scientist: Account
+    app: App
+    version: AppVersion
+    batch: Batch
+    workunit: Workunit
+    host: Host
+    submitter: Submitter
+    token: ApiToken
+    chiefs_token: ApiToken
+    failure: ScienceFailure
+    group: Group
+    team: Team
+
+
+@pytest.fixture
+def world() -> World:
+    now = timezone.now()
+    make = accounts.create_staff
+    chief = make(email="chief@example.org", password="a long one 8", now=now)
+    colleague = make(
+        email="colleague@example.org", password="a long one 8", now=now, is_superuser=False
+    )
+    scientist, app = an_account("scientist"), an_app("shout")
+    submitter = submitters.allow(scientist, apps=[app], may_manage=True, now=now)
+    batch = Batch.objects.create(
+        name="b", submitter=scientist, app=app, state=Batch.State.IN_PROGRESS, created_at=NOON
+    )
+    workunit = a_workunit(app, batch=batch)
+    a_token(scientist)
+    a_token(chief)
+    return World(
+        chief=chief,
+        colleague=colleague,
+        volunteer=an_account("vera"),
+        scientist=scientist,
+        app=app,
+        version=an_app_version(app),
+        batch=batch,
+        workunit=workunit,
+        host=a_host(an_account("owner")),
+        submitter=submitter,
+        token=scientist.api_tokens.get(),
+        chiefs_token=chief.api_tokens.get(),
+        failure=ScienceFailure.objects.create(
+            stage="validate", subject_id=workunit.pk, app=app, failures=5, error="x",
+            failed_at=NOON, parked_at=NOON,
+        ),
+        group=Group.objects.create(name="own group"),
+        team=Team.objects.create(name="team", created_at=NOON),
+    )  # fmt: skip
+
+
+def page(row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def submit(web: Client, url: str, **changes: Any) -> None:
+    """Send a form as a browser would: with what stands in it, and with these changes."""
+    shown = web.get(url)
+    data: dict[str, Any] = {}
+    if shown.status_code == 200 and "adminform" in shown.context:
+        form = shown.context["adminform"].form
+        for name in form.fields:
+            value = form[name].value()
+            if value is True:
+                data[name] = "on"
+            elif value is not None and value is not False:
+                data[name] = value
+        for inline in shown.context["inline_admin_formsets"]:
+            for each in (inline.formset.management_form, *inline.formset.initial_forms):
+                data |= {
+                    each.add_prefix(name): each[name].value()
+                    for name in each.fields
+                    if each[name].value() not in {None, False}
+                }
+    data |= changes
+    web.post(url, {name: value for name, value in data.items() if value is not None})
+
+
+def act(web: Client, action: str, row: Any, **more: str) -> Any:
+    url = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_changelist")
+    return web.post(url, {"action": action, "_selected_action": [row.pk], **more})
+
+
+def add_app_row(web: Client, w: World) -> None:
+    other = an_app("other")
+    submit(
+        web, page(w.submitter), **{
+            "apps-TOTAL_FORMS": "2", "apps-1-app": other.pk, "apps-1-may_manage": "on",
+            "apps-1-submitter": w.submitter.pk,
+        },
+    )  # fmt: skip
+
+
+def move_app_row(web: Client, w: World) -> None:
+    submit(web, page(w.submitter), **{"apps-0-app": an_app("other").pk})
+
+
+def set_password(web: Client, account: Account) -> None:
+    url = reverse("admin:auth_user_password_change", args=[account.pk])
+    web.post(url, {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "set-password": "1"})
+
+
+def has_new_password(account: Account) -> bool:
+    account.refresh_from_db()
+    digest = accounts.password_digest(email=account.email, password=NEW_PASSWORD)
+    return account.password != "!" and account.check_password(digest)
+
+
+def fresh(row: Any) -> Any:
+    return type(row).objects.get(pk=row.pk)
+
+
+Try = Callable[[Client, World], Any]
+Done = Callable[[World], Any]
+
+#: What can be tried: how, whether it was done, and the roles that may.
+TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
+    "cancel a workunit": (
+        lambda web, w: act(web, "cancel", w.workunit, confirmed="yes"),
+        lambda w: fresh(w.workunit).cancel_requested_at,
+        {"operator"},
+    ),
+    "hold a workunit": (
+        lambda web, w: act(web, "hold", w.workunit),
+        lambda w: fresh(w.workunit).release_state != w.workunit.release_state,
+        {"operator"},
+    ),
+    "cancel a batch": (
+        lambda web, w: act(web, "cancel", w.batch, confirmed="yes"),
+        lambda w: fresh(w.batch).state == Batch.State.ABORTED,
+        {"operator"},
+    ),
+    "accelerate a batch": (
+        lambda web, w: act(web, "accelerate", w.batch),
+        lambda w: fresh(w.batch).accelerate,
+        {"operator"},
+    ),
+    "retry parked science": (
+        lambda web, w: act(web, "retry", w.failure),
+        lambda w: not ScienceFailure.objects.filter(parked_at__isnull=False).exists(),
+        {"operator"},
+    ),
+    "deny a host": (
+        lambda web, w: act(web, "deny", w.host),
+        lambda w: fresh(w.host).denied,
+        {"operator", "moderator"},
+    ),
+    "limit a host": (
+        lambda web, w: submit(web, page(w.host), max_in_progress="3"),
+        lambda w: fresh(w.host).max_in_progress == 3,
+        {"operator", "moderator"},
+    ),
+    "withdraw a version": (
+        lambda web, w: submit(web, page(w.version), deprecated="on"),
+        lambda w: fresh(w.version).deprecated,
+        {"publisher"},
+    ),
+    "change an app": (
+        lambda web, w: submit(web, page(w.app), user_friendly_name="Renamed"),
+        lambda w: fresh(w.app).user_friendly_name == "Renamed",
+        {"publisher", "operator"},
+    ),
+    "set an app's validator": (
+        lambda web, w: submit(web, page(w.app), validator="trivial"),
+        lambda w: fresh(w.app).validator == "trivial",
+        {"operator"},
+    ),
+    "set an app's weight": (
+        lambda web, w: submit(web, page(w.app), weight="7"),
+        lambda w: fresh(w.app).weight == 7,
+        {"operator"},
+    ),
+    "add an app": (
+        lambda web, w: submit(web, reverse("admin:scheduler_app_add"), name="added"),
+        lambda w: App.objects.filter(name="added").exists(),
+        {"publisher", "operator"},
+    ),
+    "add a plan class": (
+        lambda web, w: submit(web, reverse("admin:scheduler_planclass_add"), name="pc", spec="{}"),
+        lambda w: PlanClass.objects.filter(name="pc").exists(),
+        {"publisher", "operator"},
+    ),
+    "add a queue": (
+        lambda web, w: submit(web, reverse("admin:scheduler_queue_add"), name="q"),
+        lambda w: Queue.objects.exists(),
+        {"operator"},
+    ),
+    "record an outage": (
+        lambda web, w: web.post(
+            reverse("admin:scheduler_outage_add"),
+            {"began_at_0": "2026-01-01", "began_at_1": "10:00:00", "ended_at_0": "2026-01-01",
+             "ended_at_1": "12:00:00", "reason": "x"},
+        ),
+        lambda w: Outage.objects.exists(),
+        {"operator"},
+    ),
+    "forbid a submitter": (
+        lambda web, w: act(web, "forbid", w.submitter),
+        lambda w: not SubmitterApp.objects.exists(),
+        {"operator"},
+    ),
+    "let a submitter submit for every app": (
+        lambda web, w: submit(web, page(w.submitter), all_apps="on"),
+        lambda w: fresh(w.submitter).all_apps,
+        {"operator"},
+    ),
+    "let a submitter publish another app": (
+        add_app_row,
+        lambda w: SubmitterApp.objects.filter(may_manage=True).count() > 1,
+        set(),
+    ),
+    "move a submitter's right to publish": (
+        move_app_row,
+        lambda w: not SubmitterApp.objects.filter(app=w.app).exists(),
+        set(),
+    ),
+    "revoke a token": (
+        lambda web, w: act(web, "revoke", w.token),
+        lambda w: fresh(w.token).revoked_at,
+        {"operator"},
+    ),
+    "revoke a superuser's token": (
+        lambda web, w: act(web, "revoke", w.chiefs_token),
+        lambda w: fresh(w.chiefs_token).revoked_at,
+        set(),
+    ),
+    "rename a volunteer": (
+        lambda web, w: submit(web, page(w.volunteer), name="Renamed"),
+        lambda w: fresh(w.volunteer).name == "Renamed",
+        {"moderator"},
+    ),
+    "deactivate a volunteer": (
+        lambda web, w: submit(web, page(w.volunteer), is_active=None),
+        lambda w: not fresh(w.volunteer).is_active,
+        set(),  # refused in the form: tried below, on its own
+    ),
+    "set a volunteer's password": (
+        lambda web, w: set_password(web, w.volunteer),
+        lambda w: has_new_password(w.volunteer),
+        {"moderator"},
+    ),
+    "set an app manager's password": (
+        lambda web, w: set_password(web, w.scientist),
+        lambda w: has_new_password(w.scientist),
+        set(),
+    ),
+    "set a colleague's password": (
+        lambda web, w: set_password(web, w.colleague),
+        lambda w: has_new_password(w.colleague),
+        set(),
+    ),
+    "set a superuser's password": (
+        lambda web, w: set_password(web, w.chief),
+        lambda w: has_new_password(w.chief),
+        set(),
+    ),
+    "rename a superuser": (
+        lambda web, w: submit(web, page(w.chief), name="Renamed"),
+        lambda w: fresh(w.chief).name == "Renamed",
+        set(),
+    ),
+    "make a volunteer a superuser": (
+        lambda web, w: submit(web, page(w.volunteer), is_superuser="on", is_staff="on"),
+        lambda w: fresh(w.volunteer).is_superuser or fresh(w.volunteer).is_staff,
+        set(),
+    ),
+    "put a volunteer into a group": (
+        lambda web, w: submit(web, page(w.volunteer), groups=[w.group.pk], user_permissions=[1]),
+        lambda w: w.volunteer.groups.exists() or w.volunteer.user_permissions.exists(),
+        set(),
+    ),
+    "change a group": (
+        lambda web, w: submit(web, page(w.group), name="own group", permissions=[1, 2]),
+        lambda w: w.group.permissions.exists(),
+        set(),
+    ),
+    "delete a group": (
+        lambda web, w: web.post(
+            reverse("admin:auth_group_delete", args=[w.group.pk]), {"post": "yes"}
+        ),
+        lambda w: not Group.objects.filter(pk=w.group.pk).exists(),
+        set(),
+    ),
+    "add an account": (
+        lambda web, w: web.post(
+            reverse("admin:scheduler_account_add"),
+            {"email": "new@example.org", "name": "New", "password1": NEW_PASSWORD,
+             "password2": NEW_PASSWORD},
+        ),
+        lambda w: Account.objects.filter(email="new@example.org").exists(),
+        {"moderator"},
+    ),
+    "change a team": (
+        lambda web, w: submit(web, page(w.team), country="NL"),
+        lambda w: fresh(w.team).country == "NL",
+        {"moderator"},
+    ),
+}  # fmt: skip
+EVERYBODY = (*ROLES, "superuser", "no role")
+#: What a superuser cannot do by a form either.
+NEVER: set[str] = set()
+
+
+def member(role: str) -> Account:
+    account = accounts.create_staff(
+        email="member@example.org",
+        password="a long one 7",
+        now=timezone.now(),
+        is_superuser=role == "superuser",
+    )
+    if role in ROLES:
+        roles.give(account, role, now=timezone.now())
+    return Account.objects.get(pk=account.pk)
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("role", EVERYBODY)
+def test_each_role_does_what_it_may_and_nothing_else(role, world):
+    web = Client()
+    web.force_login(member(role))
+    wrong = []
+    for name, (attempt, done, allowed) in TRIALS.items():
+        with undone():
+            attempt(web, world)
+            was_done = bool(done(world))
+        if was_done != (role == "superuser" or role in allowed):
+            wrong.append(f"{role} {'did' if was_done else 'could not'} {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("role", EVERYBODY)
+def test_each_role_sees_its_lists_and_no_others(role, world):
+    account = member(role)
+    web = Client()
+    web.force_login(account)
+    wrong = []
+    for model in staff._registry:
+        label = f"{model._meta.app_label}_{model._meta.model_name}"
+        status = web.get(reverse(f"admin:{label}_changelist")).status_code
+        may_view = role == "superuser" or f"view_{model._meta.model_name}" in ROLES.get(role, ())
+        if status != (200 if may_view else 403):
+            wrong.append(f"{label}: {status}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("role", EVERYBODY)
+def test_the_page_that_asks_before_a_cancellation_is_for_those_who_may_cancel(role, world):
+    web = Client()
+    web.force_login(member(role))
+    answer = act(web, "cancel", world.workunit)
+    asked = answer.status_code == 200 and b"Yes, cancel them" in answer.content
+    assert asked == (role in {"operator", "superuser"})
+
+
+def test_nobody_changes_the_audit_log(world):
+    web = Client()
+    web.force_login(member("superuser"))
+    entry = AuditEntry.objects.first()
+    assert web.get(page(entry)).status_code == 200
+    assert web.post(page(entry), {"actor": "x"}).status_code == 403
+    assert web.get(reverse("admin:scheduler_auditentry_add")).status_code == 403
+    url = reverse("admin:scheduler_auditentry_delete", args=[entry.pk])
+    assert web.post(url, {"post": "yes"}).status_code == 403
+
+
+def test_roles_of_the_release_are_not_changed_by_hand(world):
+    web = Client()
+    web.force_login(member("superuser"))
+    group = Group.objects.get(name="read-only")
+    before = set(group.permissions.values_list("pk", flat=True))
+    assert web.post(page(group), {"name": "read-only", "permissions": []}).status_code == 403
+    url = reverse("admin:auth_group_delete", args=[group.pk])
+    assert web.post(url, {"post": "yes"}).status_code == 403
+    assert set(group.permissions.values_list("pk", flat=True)) == before
+
+
+def test_setting_up_the_roles_again_repairs_them_and_changes_nothing_else(world):
+    group = Group.objects.get(name="publisher")
+    group.permissions.add(Permission.objects.get(codename="change_account"))
+    Group.objects.get(name="moderator").delete()
+    roles.set_up()
+    found = set(group.permissions.values_list("codename", flat=True))
+    assert found == ROLES["publisher"]
+    assert Group.objects.filter(name="moderator").exists()
+    assert not world.group.permissions.exists()
+
+
+def test_every_right_is_a_permission_and_read_by_one_statement(django_assert_num_queries):
+    codenames = set(Permission.objects.values_list("codename", flat=True))
+    assert {right.value for right in Right} <= codenames
+    account = member("operator")
+    with django_assert_num_queries(1):
+        assert account.has_right(Right.ADMINISTER_PROJECT)
+        assert not account.has_right(Right.PUBLISH_VERSIONS)
+
+
+def test_a_deactivated_account_has_no_right():
+    account = member("superuser")
+    account.is_active = False
+    assert account.rights == frozenset()
