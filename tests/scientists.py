@@ -8,7 +8,9 @@ from django.test import Client
 
 from scheduler.models import Account, Batch, Workunit
 from scheduler.operations import api_tokens
+from scheduler.policy.roles import SCOPES
 from tests.conftest import NOON
+from tests.faces.apis import used_today
 from tests.rows import a_result, a_workunit, an_account, an_app, settled, update
 
 
@@ -20,9 +22,10 @@ class Scientist:
         _, text = api_tokens.create(
             account=self.account,
             name="test",
-            scopes=api_tokens.SCOPES if self.account.is_staff else ("read", "submit"),
+            scopes=SCOPES if self.account.is_superuser else ("read", "submit"),
             now=NOON,
         )
+        used_today(text)
         self.token = text
         self._web = Client(headers={"Authorization": f"Bearer {text}"})
 

@@ -120,6 +120,11 @@ class Account(AbstractBaseUser, PermissionsMixin):
         held = ALL_RIGHTS if self.is_superuser else self._read_rights()
         return held if self._scopes is None else let_through(held, self._scopes)
 
+    def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
+        """Forget the rights, too: they depend on columns that are read again."""
+        super().refresh_from_db(*args, **kwargs)
+        self.__dict__.pop("rights", None)
+
     def has_right(self, right: Right) -> bool:
         """Whether the account, or the token that it acts through, has the right."""
         return right in self.rights

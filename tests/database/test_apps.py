@@ -60,12 +60,12 @@ def test_nonsense_of_an_app_is_refused_by_field() -> None:
 
 def test_an_app_with_versions_keeps_its_kind_but_may_change_its_rule() -> None:
     app = apps.create(name="wave", kind="command", now=NOON)
-    apps.change(app, kind="container")
-    apps.change(app, kind="command")
+    apps.change(app, now=NOON, kind="container")
+    apps.change(app, now=NOON, kind="command")
     run("publish_app", "wave", "1.00", LINUX)
     with pytest.raises(apps.BadApp, match="it is command, and has versions"):
-        apps.change(app, kind="script")
-    assert apps.change(app, success_rule="validator").success_rule == "validator"
+        apps.change(app, now=NOON, kind="script")
+    assert apps.change(app, now=NOON, success_rule="validator").success_rule == "validator"
 
 
 def test_a_script_is_published_from_a_shell_for_every_unix(tmp_path: Path) -> None:

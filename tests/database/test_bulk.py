@@ -162,7 +162,7 @@ class TestTheSameRows:
 @pytest.mark.usefixtures("app")
 @pytest.mark.parametrize("own", [False, True])
 def test_a_chunk_costs_as_many_statements_whatever_is_in_it(own):
-    ada = an_account("ada", is_staff=True)
+    ada = an_account("ada", is_superuser=True)
     counts = []
     for size in (1, 400):
         work = [
@@ -182,7 +182,7 @@ def test_a_chunk_costs_as_many_statements_whatever_is_in_it(own):
 @pytest.mark.usefixtures("app")
 class TestAtTheSameTime:
     def test_new_contents_in_opposite_order_are_kept_once_each(self):
-        ada, bob = (an_account(name, is_staff=True) for name in ("ada", "bob"))
+        ada, bob = (an_account(name, is_superuser=True) for name in ("ada", "bob"))
         work = [
             {**OUT, "input_files": [{"open_name": "in", "content": f"{n}"}]} for n in range(1200)
         ]
@@ -192,7 +192,7 @@ class TestAtTheSameTime:
         assert not File.objects.exclude(doomed_at=None).exists()
 
     def test_names_in_opposite_order_are_one_submissions(self):
-        ada = an_account("ada", is_staff=True)
+        ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "name": f"w{n}"} for n in range(300)]
         said = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], ada))
         assert sorted(type(one).__name__ for one in said) == ["DuplicateNames", "Told"]
@@ -212,7 +212,7 @@ class TestAtTheSameTime:
         assert Workunit.objects.count() == 200
 
     def test_one_key_said_twice_at_once_is_carried_out_once(self):
-        ada = an_account("ada", is_staff=True)
+        ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "input_files": [{"open_name": "in", "content": f"{n}"}]} for n in range(50)]
         call = lambda: stream(work, ada, key="k", batch=NewBatch())  # noqa: E731  three times
         said = at_once(call, call, call)
@@ -222,7 +222,7 @@ class TestAtTheSameTime:
         assert Batch.objects.count() == IdempotencyKey.objects.count() == 1
 
     def test_no_transaction_is_open_while_lines_are_read(self):
-        ada = an_account("ada", is_staff=True)
+        ada = an_account("ada", is_superuser=True)
         seen = []
 
         def slow():
@@ -251,7 +251,7 @@ class TestHalfWay:
         raise GoneAway
 
     def test_a_client_that_goes_away_leaves_nothing_behind(self):
-        ada = an_account("ada", is_staff=True)
+        ada = an_account("ada", is_superuser=True)
         with pytest.raises(GoneAway):
             bulk.submit_lines(
                 bulk.Head(app="sieve", batch=NewBatch()), self.cut(), submitter=ada, now=NOON
@@ -262,7 +262,7 @@ class TestHalfWay:
         assert not File.objects.filter(doomed_at=None).exists()
 
     def test_what_a_crash_leaves_is_collected_when_its_holds_run_out(self, monkeypatch):
-        ada = an_account("ada", is_staff=True)
+        ada = an_account("ada", is_superuser=True)
         monkeypatch.setattr("scheduler.operations.file_holds.Holds.abandon", lambda *_, **__: None)
         with pytest.raises(GoneAway):
             bulk.submit_lines(

@@ -20,7 +20,7 @@ BODY = {"name": "urgent"}
 
 
 def staff(name: str = "chief"):
-    return a_program(an_account(name, is_staff=True), "read", "administer")
+    return a_program(an_account(name, is_superuser=True), "read", "administer")
 
 
 def send(program, body=None, *, key: str, path: str = "/queues"):

@@ -92,19 +92,19 @@ class TestWithFairShare:
         assert "not his wish" in warning
         assert Workunit.objects.get().priority == shares.priority_at(NOON)
 
-    @pytest.mark.parametrize("is_staff", [False, True])
-    def test_the_wish_of_a_batch_is_its_submitters(self, is_staff):
-        ada = an_account(is_staff=is_staff)
+    @pytest.mark.parametrize("is_superuser", [False, True])
+    def test_the_wish_of_a_batch_is_its_submitters(self, is_superuser):
+        ada = an_account(is_superuser=is_superuser)
         wish = NewBatch(name="sweep", priority=9)
         done = submit(app="sieve", workunits=[WORK], batch=wish, submitter=ada, now=NOON)
         more = submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
         followed = [one == 9 for one in Workunit.objects.values_list("priority", flat=True)]
-        assert followed == [is_staff] * 2
-        assert any("shares fairly" in warning for warning in done.warnings) is not is_staff
+        assert followed == [is_superuser] * 2
+        assert any("shares fairly" in warning for warning in done.warnings) is not is_superuser
         assert not any("shares fairly" in warning for warning in more.warnings)
 
     def test_a_submitter_hurries_on_no_batch_of_his_before_those_of_others(self):
-        ada, staff = an_account(), an_account(is_staff=True)
+        ada, staff = an_account(), an_account(is_superuser=True)
         wish = {"accelerate": True}
         submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
         batch = Batch.objects.get()
@@ -115,7 +115,7 @@ class TestWithFairShare:
         assert Batch.objects.get().accelerate
 
     def test_staff_may_put_work_ahead_of_all_shares(self):
-        done = give(an_account(is_staff=True), 1, priority=9)
+        done = give(an_account(is_superuser=True), 1, priority=9)
         assert Workunit.objects.get().priority == 9
         assert not any("shares fairly" in warning for warning in done.warnings)
 

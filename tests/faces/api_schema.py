@@ -44,6 +44,13 @@ class Operation:
         return self.says.get("x-scope")
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes of which one is sufficient; none for what needs no scope."""
+        return tuple(
+            scope for scope in (self.scope, self.says.get("x-or-scope")) if scope is not None
+        )
+
+    @property
     def asks_for_a_token(self) -> bool:
         return bool(self.says.get("security")) and {} not in self.says["security"]
 

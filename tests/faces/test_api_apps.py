@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def chief():
-    return an_account("chief", is_staff=True)
+    return an_account("chief", is_superuser=True)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def staff(chief):
 def manager():
     ada = an_account("ada")
     submitters.allow(ada, apps=[an_app("primes")], may_manage=True, now=NOON)
-    return a_program(ada)
+    return a_program(ada, "read", "submit", "publish", "manage")
 
 
 def test_an_app_is_created_read_listed_and_changed(staff):

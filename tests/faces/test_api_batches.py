@@ -131,7 +131,7 @@ def test_nobody_sees_what_is_anothers_but_who_administers(eve):
         [],
         [],
     ]
-    staff = Scientist(is_staff=True)
+    staff = Scientist(is_superuser=True)
     assert {staff.get(path).status_code for path in paths[:2] + paths[3:6]} == {200}
     assert staff.content(paths[6]) == b"42"
     assert b"MANIFEST" in staff.content(paths[2])

@@ -30,7 +30,7 @@ def ada() -> Account:
 
 @pytest.fixture
 def staff() -> Program:
-    return a_program(an_account("chief", is_staff=True), *ALL_SCOPES)
+    return a_program(an_account("chief", is_superuser=True), *ALL_SCOPES)
 
 
 # Queues
@@ -106,9 +106,9 @@ def test_queues_are_kept_by_staff_alone(ada):
 
 
 def test_who_was_staff_keeps_no_queues(ada):
-    update(ada, is_staff=True)
+    update(ada, is_superuser=True)
     program = a_program(ada, *ALL_SCOPES)
-    update(ada, is_staff=False)
+    update(ada, is_superuser=False)
     assert program.send("post", "/queues", {"name": "q"}).status_code == 403
 
 

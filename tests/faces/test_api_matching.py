@@ -30,7 +30,7 @@ CHANGES = {
 
 @pytest.fixture
 def chief(db) -> Program:
-    return a_program(an_account("chief", is_staff=True), *ALL_SCOPES)
+    return a_program(an_account("chief", is_superuser=True), *ALL_SCOPES)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_every_hint_is_parted_from_what_happened(said, detail, hint) -> None:
 
 def test_each_fault_of_an_app_has_its_own_hint(db) -> None:
     an_app_version(an_app("primes"))
-    chief = a_program(an_account(is_staff=True), *ALL_SCOPES)
+    chief = a_program(an_account(is_superuser=True), *ALL_SCOPES)
     answer = chief.send("patch", "/apps/primes", {"kind": "script"})
     said = answer.json()
     assert (answer.status_code, said["code"]) == (422, "bad_app"), said
@@ -56,7 +56,7 @@ def test_each_fault_of_an_app_has_its_own_hint(db) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_no_refusal_of_any_operation_says_hint_twice(schema) -> None:
-    owned = everything("adasown", is_staff=True)
+    owned = everything("adasown", is_superuser=True)
     chief = a_program(owned.account, *ALL_SCOPES)
     refusals = 0
     for name, operation in operations(schema):

@@ -27,14 +27,17 @@ IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
 
 def speaks(account) -> Client:
     _, text = api_tokens.create(
-        account=account, name="t", scopes=("read", "submit"), now=timezone.now()
+        account=account,
+        name="t",
+        scopes=api_tokens.default_scopes(account),
+        now=timezone.now(),
     )
     return Client(headers={"Authorization": f"Bearer {text}"})
 
 
 @pytest.fixture
 def staff() -> Client:
-    return speaks(an_account(is_staff=True))
+    return speaks(an_account(is_superuser=True))
 
 
 def an_app(kind: str = "script", **facts) -> App:

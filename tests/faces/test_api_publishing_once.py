@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def chief():
-    return an_account("chief", is_staff=True)
+    return an_account("chief", is_superuser=True)
 
 
 def send_with_key(account, *files, key: str = "k", **fields):

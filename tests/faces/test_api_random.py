@@ -75,7 +75,7 @@ def phases() -> list[str]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("place", ["nowhere", "somewhere"])
 def test_every_answer_is_as_the_schema_says(place):
-    owned = everything("adasown", is_staff=True)
+    owned = everything("adasown", is_superuser=True)
     token = a_token(owned.account, *ALL_SCOPES)
     there = {
         f"path.{name}": find(owned)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def staff():
-    return speaks(an_account(is_staff=True))
+    return speaks(an_account(is_superuser=True))
 
 
 class Site:

@@ -47,7 +47,7 @@ def app():
 
 @pytest.fixture
 def ada():
-    return an_account("ada", is_staff=True)
+    return an_account("ada", is_superuser=True)
 
 
 def token_of(account, **rights):

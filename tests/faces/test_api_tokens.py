@@ -111,7 +111,7 @@ def test_a_token_makes_no_token_that_outlives_it(ada):
 def test_administer_is_for_staff(ada):
     refused = make(Client(), email=EMAIL, password=PASSWORD, name="x", scopes=["administer"])
     assert refused.status_code == 403
-    Account.objects.filter(pk=ada.pk).update(is_staff=True)
+    Account.objects.filter(pk=ada.pk).update(is_superuser=True)
     assert (
         make(Client(), email=EMAIL, password=PASSWORD, name="x", scopes=["administer"]).status_code
         == 201
@@ -119,12 +119,12 @@ def test_administer_is_for_staff(ada):
 
 
 def test_who_leaves_the_staff_administers_no_more_whatever_his_token_says(ada):
-    Account.objects.filter(pk=ada.pk).update(is_staff=True)
+    Account.objects.filter(pk=ada.pk).update(is_superuser=True)
     ada.refresh_from_db()
     client = bearer(a_token(ada, "read", "administer"))
     asked = {"name": "urgent"}
     assert client.post("/api/v1/queues", asked, "application/json").status_code == 201
-    Account.objects.filter(pk=ada.pk).update(is_staff=False)
+    Account.objects.filter(pk=ada.pk).update(is_superuser=False)
     asked = {"name": "late"}
     assert client.post("/api/v1/queues", asked, "application/json").status_code == 403
 
@@ -323,7 +323,7 @@ def test_options_name_the_methods_and_head_has_no_body(ada):
 
 
 def test_a_name_cannot_add_a_header(ada):
-    Account.objects.filter(pk=ada.pk).update(is_staff=True)
+    Account.objects.filter(pk=ada.pk).update(is_superuser=True)
     ada.refresh_from_db()
     program = bearer(a_token(ada, "administer", "read"))
     sent = {"name": "q\r\nSet-Cookie: a=b"}

@@ -38,7 +38,7 @@ def wire(monkeypatch) -> Wire:
 
 @pytest.fixture
 def eve() -> Scientist:
-    return Scientist(email="eve@example.org", name="Eve", is_staff=True)
+    return Scientist(email="eve@example.org", name="Eve", is_superuser=True)
 
 
 @pytest.fixture

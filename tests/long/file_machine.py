@@ -76,7 +76,7 @@ class Crew:
     def __init__(self, home):
         self.home = home
         self.app = rows.an_app(filing.APP)
-        self.accounts = [rows.an_account(is_staff=True).pk for _ in range(2)]
+        self.accounts = [rows.an_account(is_superuser=True).pk for _ in range(2)]
         self.hosts = [rows.a_host().pk for _ in range(2)]
         self.workers = [Worker(filing.play) for _ in range(3)]
         self.examples = self.steps = self.crashes = 0

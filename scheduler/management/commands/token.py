@@ -12,6 +12,7 @@ from scheduler.management.conversation import Answer, Conversation, duration
 from scheduler.management.people import account_of
 from scheduler.models import Account, ApiToken
 from scheduler.operations import api_tokens
+from scheduler.policy.roles import SCOPES
 
 _ACTIONS = ("create", "list", "revoke")
 
@@ -35,7 +36,7 @@ class Command(Conversation):
             "--scope",
             action="append",
             metavar="SCOPE",
-            help=f"create: {', '.join(api_tokens.SCOPES)}; repeatable (default: read and submit)",
+            help=f"create: {', '.join(SCOPES)}; repeatable (default: read and submit)",
         )
         parser.add_argument(
             "--expires-in", type=duration, metavar="TIME", help="create: from now, such as 90d"

@@ -81,13 +81,13 @@ RULES = (
         (STRANGERS,),
     ),
     Switch(
-        "Who administers is of the staff, whatever his token says",
+        "A scope is of use only with the right that it needs",
         Code("scheduler.api.authentication:may", _whoever_has_the_scope),
         (GUESSED,),
     ),
     Switch(
         "A token makes no token above itself",
-        Code("scheduler.operations.api_tokens:scopes_of", always(["read", "submit", "administer"])),
+        Code("scheduler.operations.api_tokens:scopes_of", always(["read", "submit", "publish", "manage", "administer"])),
         (GUESSED,),
     ),
     Switch(
