@@ -8,11 +8,12 @@ import os
 import re
 from abc import abstractmethod
 from argparse import SUPPRESS, ArgumentTypeError
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -21,6 +22,8 @@ from scheduler.operations import audit
 #: What every Django command has and nobody looks for in the help of one of ours.
 _DJANGO = {"version", "verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color"}
 _DJANGO |= {"skip_checks"}
+
+Handle = TypeVar("Handle", bound=Callable[..., Any])
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -82,6 +85,17 @@ def shell_actor() -> str:
         return f"shell:{getpass.getuser()}"
     except (KeyError, OSError):  # a container may run under a number without a name
         return f"shell:{os.getuid()}"
+
+
+def as_shell(handle: Handle) -> Handle:
+    """Attribute what a command's `handle` changes, in the audit log, to who runs it."""
+
+    @wraps(handle)
+    def attributed(*args: Any, **options: Any) -> object:
+        with audit.acting(name=shell_actor()):
+            return handle(*args, **options)
+
+    return cast("Handle", attributed)
 
 
 def duration(text: str) -> timedelta:

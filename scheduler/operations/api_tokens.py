@@ -14,7 +14,7 @@ from scheduler.models import Account, ApiToken, AuditEntry
 from scheduler.operations import audit, roles
 from scheduler.operations.accounts import MasterPasswordBackend
 from scheduler.operations.audit import Event
-from scheduler.policy.roles import SCOPES
+from scheduler.policy.roles import OWN_SCOPES, SCOPES
 
 #: What a token begins with, so that people and scanners know one when they see it.
 PREFIX = "mh_"
@@ -84,8 +84,11 @@ def default_scopes(account: Account) -> list[str]:
 
 def effective_scopes(token: ApiToken) -> list[str]:
     """Return the scopes of a token that are of use: those that its account may still give."""
+    scopes = scopes_of(token)
+    if OWN_SCOPES.issuperset(scopes):
+        return scopes
     grantable = roles.grantable_scopes(token.account)
-    return [scope for scope in scopes_of(token) if scope in grantable]
+    return [scope for scope in scopes if scope in grantable]
 
 
 def of_account(account: Account) -> QuerySet[ApiToken]:

@@ -32,6 +32,7 @@ __all__ = [
     "give",
     "grantable_scopes",
     "may_change",
+    "members",
     "of_account",
     "set_up",
     "take",
@@ -73,6 +74,18 @@ def of_account(account: Account) -> list[str]:
     """Return the names of an account's groups, `superuser` first if it is one."""
     names = sorted(account.groups.values_list("name", flat=True))
     return ["superuser", *names] if account.is_superuser else names
+
+
+def members() -> dict[str, list[str]]:
+    """Return the e-mail addresses of superusers and of each group's members, by its name."""
+    found: dict[str, list[str]] = {"superuser": []}
+    found |= {name: [] for name in Group.objects.order_by("name").values_list("name", flat=True)}
+    superusers = Account.objects.filter(is_superuser=True).order_by("email")
+    found["superuser"] = list(superusers.values_list("email", flat=True))
+    pairs = Account.groups.through.objects.order_by("account__email")
+    for name, email in pairs.values_list("group__name", "account__email"):
+        found[name].append(email)
+    return found
 
 
 def give(account: Account, role: str, *, now: datetime) -> bool:

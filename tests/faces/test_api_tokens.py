@@ -183,7 +183,7 @@ def test_a_deactivated_accounts_token_is_no_good(ada):
 def test_me_says_who_one_is_and_what_one_may(ada, django_assert_max_num_queries):
     client = bearer(a_token(ada))
     client.get("/api/v1/me")
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(6):
         said = client.get("/api/v1/me").json()
     assert said["account"]["email"] == EMAIL
     assert said["scopes"] == ["read", "submit"]

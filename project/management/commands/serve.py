@@ -21,8 +21,9 @@ from project import folders, keys
 from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
+from scheduler.management.conversation import shell_actor
 from scheduler.models import Account
-from scheduler.operations import accounts
+from scheduler.operations import accounts, audit
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -248,7 +249,8 @@ def first_password() -> str | None:
     if Account.objects.filter(is_staff=True).exists():
         return None
     password = secrets.token_urlsafe(9)
-    accounts.create_staff(email=ADMIN, password=password, name="Admin")
+    with audit.acting(name=shell_actor()):
+        accounts.create_staff(email=ADMIN, password=password, name="Admin")
     return password
 
 

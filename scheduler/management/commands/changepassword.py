@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.management.conversation import as_shell
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.operations import accounts
 from scheduler.queries.accounts import find_account_by_email
@@ -22,6 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("email", help="the account's e-mail address")
         add_password_options(parser)
 
+    @as_shell
     def handle(self, *_args: Any, email: str, **options: Any) -> None:
         """Ask, change, and say so."""
         account = find_account_by_email(email)

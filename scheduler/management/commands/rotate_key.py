@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from scheduler import signing
+from scheduler.management.conversation import as_shell
 from scheduler.operations import app_versions
 
 
@@ -19,6 +20,7 @@ class Command(BaseCommand):
         """Declare the options."""
         parser.add_argument("key", choices=("code-sign", "upload-grant"), help="which key")
 
+    @as_shell
     def handle(self, *_args: Any, key: str, **_options: Any) -> None:
         """Rotate, and say what follows."""
         if key == "upload-grant":
