@@ -6,6 +6,7 @@ from scheduler.models.audit import AuditEntry
 from scheduler.models.files import File, FileHold, JobFile
 from scheduler.models.hosts import Host, HostAppVersion
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
+from scheduler.models.logins import Invitation, LoginNetwork, ThrottleBucket
 from scheduler.models.messages import FileRequest, TrickleDown, TrickleUp, UsageSample
 from scheduler.models.people import Account, AccountKey, Team
 from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
@@ -40,8 +41,10 @@ __all__ = [
     "Host",
     "HostAppVersion",
     "IdempotencyKey",
+    "Invitation",
     "JobFile",
     "LedgerEntry",
+    "LoginNetwork",
     "Outage",
     "PlanClass",
     "Platform",
@@ -53,6 +56,7 @@ __all__ = [
     "Submitter",
     "SubmitterApp",
     "Team",
+    "ThrottleBucket",
     "TrickleDown",
     "TrickleUp",
     "UsageSample",

@@ -151,17 +151,18 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
 
 class AccountKey(models.Model):
-    """A secret by which a client says whose it is; stored hashed, and sealed for the replies.
+    """A secret that identifies an account; stored hashed, and sealed for the replies.
 
-    STRONG keys are random.  A WEAK key is BOINC's weak authenticator: it may fetch and report work
-    but not change preferences, and it is made anew when the password changes.
+    STRONG keys are random; clients attach with them, and science programs can read them in
+    `init_data.xml`.  A WEAK key is BOINC's weak authenticator: it may fetch and report work but not
+    change preferences, and it is renewed when the password changes.  A SUBMISSION key submits work
+    by BOINC's web RPCs and does nothing else; log-in never returns one, so no client holds one.
     """
 
     class Kind(models.IntegerChoices):
-        """What a key is good for."""
-
         STRONG = 1
         WEAK = 2
+        SUBMISSION = 3
 
     account = models.ForeignKey(Account, models.CASCADE, related_name="keys")
     kind = models.SmallIntegerField(choices=Kind.choices, default=Kind.STRONG)
@@ -185,6 +186,11 @@ class AccountKey(models.Model):
             models.CheckConstraint(
                 condition=models.Q(is_current=False) | models.Q(revoked_at__isnull=True),
                 name="account_key_current_is_not_revoked",
+            ),
+            # Log-in returns the current key.
+            models.CheckConstraint(
+                condition=models.Q(is_current=False) | ~models.Q(kind=3),
+                name="account_key_of_submission_is_never_current",
             ),
         ]
 

@@ -1,10 +1,10 @@
-"""Make, say, renew and revoke the keys that clients show [operations].
+"""Create, renew and revoke the keys of accounts [operations].
 
-Theory of operation.  A key is stored hashed, to be recognised, and sealed, to be said again at
-log-in.  Of each kind an account has one current key.  The weak key is made of the current strong
-key and of the stored password hash, and anew with either (PROTOCOL 1.6): once made it is recognised
-by its own hash, so that a rehashed password changes no key (trap 31).  Whoever changes keys holds
-the account's lock.
+Theory of operation.  A key is stored hashed, to be recognized, and sealed, to be returned again at
+log-in.  An account has one current strong key and one current weak key.  The weak key is derived
+from the current strong key and the stored password hash, and renewed with either (PROTOCOL 1.6);
+it is recognized by its own hash, so that a rehashed password changes no key (trap 31).  Submission
+keys are never current: log-in cannot return one.  Every change holds the account's lock.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import secrets
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.expressions import Combinable
 
 from scheduler import signing
 from scheduler.models import Account, AccountKey
+from scheduler.operations import audit
 from scheduler.queries.accounts import current_key, key_hash
 
 _MAX_KEY_NAME = 100
@@ -39,17 +41,75 @@ class UnknownKey(AccountRefused):
     """The account has no such key that is not revoked. Hint: list its keys."""
 
 
-def new_key(*, account: Account, name: str, now: datetime) -> str:
-    """Make a further strong key, for one computer or program; it is shown this once.
+def new_key(
+    *,
+    account: Account,
+    name: str,
+    kind: AccountKey.Kind = AccountKey.Kind.STRONG,
+    now: datetime,
+) -> str:
+    """Create a further strong or submission key; its text is returned this once.
 
-    The current key stays.  Refuses an empty or too long name (`BadName`).
+    The current keys stay.  Refuses an empty or too long name (`BadName`), and a weak key, of which
+    an account has one (`AccountRefused`).
     """
     if not 0 < len(name) <= _MAX_KEY_NAME:
-        msg = f"A key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
+        msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
         raise BadName(msg)
+    if kind is AccountKey.Kind.WEAK:
+        msg = "An account has one weak key. Hint: revoke it to get another."
+        raise AccountRefused(msg)
     key = secrets.token_hex(16)
-    _save_key(account, key, AccountKey.Kind.STRONG, name, now, is_current=False)
+    with transaction.atomic():
+        _save_key(account, key, kind, name, now, is_current=False)
+        audit.record(
+            audit.Event.KEY_CREATED, now=now, subject=account.email, details=_details(kind, name)
+        )
     return key
+
+
+def first_submission_key(*, account: Account, now: datetime) -> str | None:
+    """Create a submission key for an account that has none; None if it has one."""
+    with transaction.atomic():
+        locked = lock(account)
+        if live_keys(locked, AccountKey.Kind.SUBMISSION).exists():
+            return None
+        kind = AccountKey.Kind.SUBMISSION
+        return new_key(account=locked, name="submission key", kind=kind, now=now)
+
+
+def weak_key(account: Account) -> str:
+    """Return the account's weak key; raises `UnknownKey` if it has none."""
+    current = current_key(account, AccountKey.Kind.WEAK)
+    if current is None:
+        msg = f"Account {account.pk} has no weak key. Hint: change its password to get one."
+        raise UnknownKey(msg)
+    return signing.unseal(bytes(current.sealed))
+
+
+def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet[AccountKey]:
+    """Return the account's keys that are not revoked, of one kind or of all."""
+    keys = account.keys.filter(revoked_at__isnull=True).order_by("pk")
+    return keys if kind is None else keys.filter(kind=kind)
+
+
+def revoke_after_password_change(
+    account: Account, *, revoke_host_keys: bool, now: datetime
+) -> dict[str, int]:
+    """Revoke the locked account's submission keys, and its strong keys if that is requested.
+
+    The weak key is renewed, the strong one too if they are revoked.  Returns how many keys of each
+    kind were revoked.
+    """
+    counts = {"submission_keys": _revoke_all(account, AccountKey.Kind.SUBMISSION, now)}
+    if revoke_host_keys:
+        counts["host_keys"] = _revoke_all(account, AccountKey.Kind.STRONG, now)
+    current = current_key(account, AccountKey.Kind.STRONG)
+    key = signing.unseal(bytes(current.sealed)) if current else secrets.token_hex(16)
+    if current is None:
+        _save_key(account, key, AccountKey.Kind.STRONG, "key", now)
+    renew_weak_key(account, key, now)
+    return counts
 
 
 def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
@@ -66,6 +126,12 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
             raise UnknownKey(msg)
         was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
         _revoke(revoked, now)
+        audit.record(
+            audit.Event.KEY_REVOKED,
+            now=now,
+            subject=account.email,
+            details={"id": key_id} | _details(kind, revoked.name),
+        )
         if not was_current:
             return None
         if kind is AccountKey.Kind.WEAK:
@@ -111,6 +177,14 @@ def renew_weak_key(account: Account, key: str, now: datetime) -> str:
 def _weak_key(account: Account, key: str, *, salt: str = "") -> str:
     made_of = (key + account.password + salt).encode()
     return f"{account.pk}_{hashlib.md5(made_of, usedforsecurity=False).hexdigest()}"
+
+
+def _details(kind: AccountKey.Kind, name: str) -> dict[str, str]:
+    return {"kind": kind.name.lower(), "name": name}
+
+
+def _revoke_all(account: Account, kind: AccountKey.Kind, now: datetime) -> int:
+    return live_keys(account, kind).order_by().update(is_current=False, revoked_at=now)
 
 
 def _revoke(key: AccountKey, now: datetime) -> None:

@@ -94,8 +94,9 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _keys(account: Account) -> Iterator[str]:
-    """The strong keys of an account: any of them may have made the hash."""
+    """Yield the submission keys of an account: any of them may have made the hash."""
     if not account.is_active:
         return
-    for key in account.keys.filter(kind=AccountKey.Kind.STRONG, revoked_at__isnull=True):
+    submission_keys = account.keys.filter(kind=AccountKey.Kind.SUBMISSION, revoked_at__isnull=True)
+    for key in submission_keys:
         yield signing.unseal(bytes(key.sealed))

@@ -25,7 +25,11 @@ from scheduler.rpc.submission import xml_reply
 from scheduler.wire import submission_replies as wire
 from scheduler.wire.xml import INT64
 
-_NOT_YOURS: Final = "bad authenticator, or no such {}. Hint: check the name and whose key it is."
+_NOT_YOURS: Final = (
+    "bad authenticator, or no such {}: outputs are fetched with the submitter's submission key, "
+    "which staff prints with `manage.py account_key make EMAIL --kind submission`. "
+    "Hint: check the name and whose key it is; keys of BOINC clients fetch no outputs."
+)
 
 
 class _NoOutput(LookupError):

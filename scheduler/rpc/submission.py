@@ -44,6 +44,12 @@ ERR_GENERIC: Final = -1
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).
 ERR_PROJECT_DOWN: Final = -183
 SUCCESS: Final = "<success>1</success>\n"
+#: The first sentence fits into the 255 bytes that BOINC's libraries read.
+_NO_SUBMISSION_KEY: Final = (
+    "bad authenticator: submitting needs a submission key, which the project's staff prints with "
+    "`manage.py account_key make EMAIL --kind submission`. "
+    "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
+)
 
 #: Of requests longer than this, in bytes, a process reads one at a time; the next waits so long.
 _LONG: Final = 1 << 20
@@ -177,15 +183,17 @@ def xml_reply(body: bytes) -> HttpResponse:
 
 
 def account_of(said: Request) -> Account:
-    """Who may submit, by the key that is shown; raises `RemoteRefused`, `NotAllowed`."""
+    """Return the account of a submission key; raises `RemoteRefused`, `NotAllowed`.
+
+    The keys of BOINC clients are refused: science programs can read them in `init_data.xml`.
+    """
     key = said.text("authenticator")
     if not key:
         msg = "no authenticator"
         raise RemoteRefused(msg)
     owner = find_account_by_key(key)
-    if owner is None or owner.kind is AccountKey.Kind.WEAK:
-        msg = "bad authenticator"
-        raise RemoteRefused(msg)
+    if owner is None or owner.kind is not AccountKey.Kind.SUBMISSION:
+        raise RemoteRefused(_NO_SUBMISSION_KEY)
     require_submitter(owner.account)
     return owner.account
 

@@ -38,7 +38,8 @@ SELECT
     pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0)) AS locked
 FROM unnest(%(key_hashes)s::text[], %(host_ids)s::bigint[])
     WITH ORDINALITY AS caller (key_hash, host_id, position)
-INNER JOIN account_key AS k ON caller.key_hash = k.key_hash
+-- A submission key (3) attaches no client.
+INNER JOIN account_key AS k ON caller.key_hash = k.key_hash AND k.kind <> 3
 INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
 LEFT JOIN host AS claimed ON caller.host_id = claimed.id

@@ -54,12 +54,13 @@ def an_app_with_templates(name: str = "remote_test") -> App:
 
 
 def a_submitter(name: str, key: str, **fields: Any) -> Account:
-    """A person who may submit for every app, with a strong key."""
+    """A person who may submit for every app, with a submission key."""
     account = an_account(name, **fields)
     Submitter.objects.create(account=account, all_apps=True, created_at=NOON)
     AccountKey.objects.create(
         account=account,
-        kind=AccountKey.Kind.STRONG,
+        kind=AccountKey.Kind.SUBMISSION,
+        is_current=False,
         key_hash=key_hash(key),
         sealed=signing.seal(key),
         created_at=NOON,

@@ -74,11 +74,14 @@ RECORDS = [
         "FileHold",
         "HostAppVersion",
         "IdempotencyKey",
+        "Invitation",
         "JobFile",
         "LedgerEntry",
+        "LoginNetwork",
         "Result",
         "ResultFile",
         "SubmitterApp",
+        "ThrottleBucket",
         "Workunit",
         "WorkunitFile",
     }
@@ -128,6 +131,9 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     submitters.allow(chief, apps=[app], now=now)
     models.FileHold.objects.create(file=file, account=chief, until=now)
     models.JobFile.objects.create(name="job", file=file, account=chief, created_at=now)
+    models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
+    models.LoginNetwork.objects.create(account=chief, network="192.0.2.0/24", last_login_at=now)
+    models.Invitation.objects.create(code_hash="e" * 64, name="class", created_at=now)
     for number in range(6):
         api_tokens.create(account=chief, name=f"t{number}", scopes=["read"], now=now)
         models.IdempotencyKey.objects.create(

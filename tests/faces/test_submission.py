@@ -573,7 +573,9 @@ def test_a_request_for_no_output_is_told_why(query: dict[str, object], why: str)
 
 
 def test_any_of_ones_keys_opens_ones_outputs_until_it_is_revoked(world: World) -> None:
-    further = account_keys.new_key(account=world.ada, name="laptop", now=NOON)
+    further = account_keys.new_key(
+        account=world.ada, name="laptop", kind=AccountKey.Kind.SUBMISSION, now=NOON
+    )
     query = {"cmd": "result_file", "result_name": "wu_done_0"}
     query["auth_str"] = md5(further + "wu_done_0")
     assert get("get_output.php", **query)[0] == "200 OK"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import urllib.parse
 import urllib.request
 import uuid
@@ -115,10 +116,9 @@ def a_submitter(project: Project) -> Submitter:
     digest = hashlib.md5((PASSWORD + EMAIL).encode()).hexdigest()
     asked = urllib.parse.urlencode({"email_addr": EMAIL, "passwd_hash": digest, "user_name": "Ada"})
     with urllib.request.urlopen(f"{project.url}create_account.php?{asked}", timeout=30) as reply:
-        key = ET.fromstring(reply.read()).findtext("authenticator")
-    assert key is not None
-    project.manage("submitter", "allow", EMAIL, "--app", APP)
-    return Submitter(project.url, key)
+        assert ET.fromstring(reply.read()).findtext("authenticator") is not None
+    allowed = project.manage("submitter", "allow", EMAIL, "--app", APP, "--json")
+    return Submitter(project.url, json.loads(allowed)["submission_key"])
 
 
 def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -11,6 +12,7 @@ from django.utils import timezone
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.management.people import account_of
 from scheduler.models import Account, App
+from scheduler.operations import account_keys
 from scheduler.operations import submitters as operations
 from scheduler.policy.roles import Right
 from scheduler.queries import submitters
@@ -75,15 +77,28 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
     if missing := set(names) - {app.name for app in apps}:
         msg = f"There is no app {min(missing)!r}. Hint: create it first, or check its spelling."
         raise CommandError(msg)
+    now = timezone.now()
     operations.allow(
         account,
         apps=None if all_apps else apps,
         may_manage=options["manage"],
         max_unfinished_workunits=options["max_unfinished_workunits"],
         max_kept_bytes=options["max_kept_bytes"],
-        now=timezone.now(),
+        now=now,
     )
-    return _show(account)
+    key = account_keys.first_submission_key(account=account, now=now)
+    shown = _show(account)
+    about_key = (
+        f"The submission key, for BOINC's web RPCs, is shown this once: {key}"
+        if key
+        else f"It has a submission key; `manage.py account_key make {account.email} "
+        "--kind submission` makes another."
+    )
+    return replace(
+        shown,
+        sentence=f"{shown.sentence}\n{about_key}",
+        facts={**shown.facts, "submission_key": key},
+    )
 
 
 def _forbid(account: Account) -> Answer:

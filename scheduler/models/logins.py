@@ -1,0 +1,77 @@
+"""The tables of the password doors: throttle buckets, known networks, invitations."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class ThrottleBucket(models.Model):
+    """How much of one limit is used, shared by all processes (`operations.throttle`).
+
+    The table is UNLOGGED (set by its migration): a crash of PostgreSQL empties it, which resets the
+    limits.  A row whose `empty_at` is past means the same as no row; the housekeeper deletes it.
+    """
+
+    #: The limit, and a keyed hash of the network or account that it counts.
+    key = models.CharField(max_length=64, unique=True)
+    #: When the bucket is empty again: each attempt moves it one interval into the future.
+    empty_at = models.DateTimeField()
+    #: Whether the last attempt had room in the bucket.
+    was_allowed = models.BooleanField(default=True)
+    #: When a refused attempt was last recorded in the audit log.
+    recorded_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "throttle_bucket"
+        indexes = [models.Index(fields=["empty_at"], name="drop_empty_throttle_buckets")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class LoginNetwork(models.Model):
+    """A network from which an account logged in; it is exempt from the account's own limit."""
+
+    account = models.ForeignKey(
+        "scheduler.Account", models.CASCADE, related_name="+", db_index=False
+    )
+    #: As `policy.throttle.network_of` writes it: a /24 or a /64.
+    network = models.CharField(max_length=50)
+    last_login_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "login_network"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "network"], name="login_network_is_one_per_account"
+            ),
+        ]
+        indexes = [models.Index(fields=["last_login_at"], name="drop_old_login_networks")]
+
+    def __str__(self) -> str:
+        return self.network
+
+
+class Invitation(models.Model):
+    """A code that lets its holders create accounts while the project is by invitation only."""
+
+    code_hash = models.CharField(max_length=64, unique=True)
+    name = models.CharField(max_length=100, blank=True, default="")
+    max_uses = models.IntegerField(default=1)
+    uses = models.IntegerField(default=0)
+    created_at = models.DateTimeField()
+    expire_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "invitation"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(uses__gte=0) & models.Q(uses__lte=models.F("max_uses")),
+                name="invitation_is_not_overused",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show the name, never the code."""
+        return self.name or f"invitation {self.pk}"

@@ -1,0 +1,125 @@
+"""A key that a client holds never submits work; a submission key does nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+from scheduler.models import Account, AccountKey, Submitter
+from scheduler.operations import accounts
+from scheduler.queries.accounts import key_hash
+from tests.conftest import NOON
+from tests.faces.submitters import World, asked, get, md5, post
+from tests.rows import an_account
+
+EMAIL, PASSWORD = "eve@example.org", "a first password"
+DIGEST = accounts.password_digest(email=EMAIL, password=PASSWORD)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def noon_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOON)
+
+
+def web(door: str, **asked_for: str) -> str:
+    return Client().get(f"/{door}.php", asked_for).content.decode()
+
+
+def client_key(door: str) -> str:
+    """The key of a submitter as their BOINC client gets it, and writes it to init_data.xml."""
+    made = web("create_account", email_addr=EMAIL, passwd_hash=DIGEST, user_name="Eve")
+    if door == "lookup_account":
+        made = web(door, email_addr=EMAIL, passwd_hash=DIGEST)
+    Submitter.objects.get_or_create(
+        account=Account.objects.get(email=EMAIL), defaults={"all_apps": True, "created_at": NOON}
+    )
+    return made.split("<authenticator>")[1].split("<")[0]
+
+
+def allow(email: str) -> str:
+    """The submission key that `submitter allow` prints."""
+    out = io.StringIO()
+    call_command("submitter", "allow", email, "--all-apps", "--json", stdout=out)
+    return str(json.loads(out.getvalue())["submission_key"])
+
+
+@pytest.mark.parametrize("door", ["create_account", "lookup_account"])
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("query_batches", "submit_rpc_handler.php"),
+        ("submit_batch", "submit_rpc_handler.php"),
+        ("query_files", "job_file.php"),
+    ],
+)
+def test_key_of_a_client_does_not_submit(door: str, command: str, path: str) -> None:
+    reply = post(asked(command, key=client_key(door)), path)
+    assert "<error_num>-1</error_num>" in reply, reply
+    first = reply.split("<error_msg>")[1].split(". ")[0]
+    assert "submission key" in first
+    assert "manage.py account_key make" in first
+    assert len(first) < 255, "BOINC's libraries read no more"
+
+
+def test_key_of_a_client_fetches_no_outputs() -> None:
+    world = World()
+    made = accounts.new_key(account=world.ada, name="laptop", now=NOON)
+    for query in (
+        {"cmd": "result_file", "result_name": "wu_done_0", "file_num": 0},
+        {"cmd": "batch_files", "batch_id": 54},
+        {"cmd": "workunit_files", "wu_id": 101},
+    ):
+        of = str(query.get("result_name") or query.get("batch_id") or query.get("wu_id"))
+        status, _headers, content = get("get_output.php", auth_str=md5(made + of), **query)
+        assert status.startswith("404"), (query, content[:80])
+    status, _headers, _content = get(
+        "get_output.php", cmd="workunit_file", wu_name="wu_done", file_num=0, auth_str=made
+    )
+    assert status.startswith("404")
+
+
+def test_submission_key_submits_until_it_is_revoked() -> None:
+    client_key("create_account")
+    key = allow(EMAIL)
+    assert len(key) == 32
+    assert set(key) <= set("0123456789abcdef")
+    assert "<error>" not in post(asked("query_batches", key=key))
+    row = AccountKey.objects.get(key_hash=key_hash(key))
+    call_command("account_key", "revoke", EMAIL, str(row.pk), stdout=io.StringIO())
+    assert "<error>" in post(asked("query_batches", key=key))
+
+
+def test_submission_key_attaches_no_client() -> None:
+    client_key("create_account")
+    key = allow(EMAIL)
+    body = (
+        f"<scheduler_request><authenticator>{key}</authenticator><hostid>0</hostid>"
+        "<core_client_major_version>8</core_client_major_version></scheduler_request>"
+    )
+    reply = Client().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
+    assert "Invalid or missing account key" in reply
+    by_key = md5(key + EMAIL)
+    assert "<error_num>-206" in web("lookup_account", email_addr=EMAIL, passwd_hash=by_key)
+
+
+def test_log_in_never_returns_a_submission_key() -> None:
+    client_key("create_account")
+    key = allow(EMAIL)
+    assert key not in web("lookup_account", email_addr=EMAIL, passwd_hash=DIGEST)
+    assert key not in web("create_account", email_addr=EMAIL, passwd_hash=DIGEST, user_name="Eve")
+
+
+def test_second_permission_prints_no_second_key() -> None:
+    account = an_account("sam")
+    assert allow(account.email)
+    out = io.StringIO()
+    call_command("submitter", "allow", account.email, "--all-apps", "--json", stdout=out)
+    assert json.loads(out.getvalue())["submission_key"] is None
+    assert account.keys.filter(kind=3).count() == 1
