@@ -209,6 +209,11 @@ def drop_audit_entries(now: datetime, limit: int) -> int:
     return _drop("drop_old_audit_entries", timedelta(days=settings.AUDIT_KEPT_DAYS), now, limit)
 
 
+def drop_login_networks(now: datetime, limit: int) -> int:
+    """Delete networks from which accounts have not logged in for long."""
+    return _drop("drop_old_login_networks", settings.PROJECT.login_network_kept, now, limit)
+
+
 CHORES: tuple[Chore, ...] = (
     Chore("fade hosts", DAY, "averages faded", partial(_fade, "fade_hosts")),
     Chore("fade accounts", DAY, "averages faded", partial(_fade, "fade_accounts")),
@@ -252,6 +257,13 @@ CHORES: tuple[Chore, ...] = (
     Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
     Chore("unused files", DAY, "unused files doomed", unused_files.doom_forgotten),
     Chore("antique files", DAY, "antique files deleted", delete_antiques),
+    Chore(
+        "empty throttle buckets",
+        HOUR,
+        "throttle buckets dropped",
+        partial(_drop, "drop_empty_throttle_buckets", MINUTE),
+    ),
+    Chore("old login networks", DAY, "login networks dropped", drop_login_networks),
     Chore(
         "old heartbeats",
         DAY,

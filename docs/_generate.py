@@ -292,6 +292,7 @@ DEFAULTS = {
     "SECRET_KEY": "made once, kept in `var/keys/secret_key`",
     "ALLOWED_HOSTS": "the host of `MASTER_URL`, `localhost`, `127.0.0.1`, `[::1]`",
     "DATABASE_URL": "the embedded PostgreSQL",
+    "ACCOUNT_CREATION": "`open`",
 }
 
 
@@ -347,6 +348,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
     return {
         "text": "text",
         "boolean": "`true` or `false`",
+        "account_creation": "`open`, `invitation` or `closed`",
         "words": "words, separated by commas",
         "networks": "addresses or networks, separated by commas",
         "pattern": "regular expression",
@@ -378,7 +380,8 @@ def configuration() -> str:
     parts = ["| variable | value | default | meaning |", "|---|---|---|---|"]
     for variable in variables():
         meaning = options[variable.field] if variable.field else MEANINGS[variable.name]
-        seconds = ", in seconds" if variable.field in {"request_delay", "purge_after"} else ""
+        timed = {"request_delay", "purge_after", "login_throttle_window"}
+        seconds = ", in seconds" if variable.field in timed else ""
         parts.append(
             f"| `{variable.name}` | {variable.kind}{seconds} | {variable.default} "
             f"| {_one_line(meaning)} |"

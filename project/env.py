@@ -13,7 +13,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from project import proxies
-from scheduler.config import StoreConfig
+from scheduler.config import AccountCreation, StoreConfig
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -91,6 +91,18 @@ def choice(name: str, default: str, *, among: Collection[str]) -> str:
     if value not in among:
         raise BadSetting(name, value, " or ".join(sorted(among)))
     return value
+
+
+def account_creation(name: str) -> AccountCreation:
+    """Read who may create accounts; true and false mean open and closed."""
+    value = text(name, AccountCreation.OPEN).lower()
+    if value in TRUE:
+        return AccountCreation.OPEN
+    if value in FALSE:
+        return AccountCreation.CLOSED
+    if value in set(AccountCreation):
+        return AccountCreation(value)
+    raise BadSetting(name, value, "open, invitation or closed (also true, false)")
 
 
 def words(name: str, default: list[str]) -> list[str]:

@@ -1,22 +1,33 @@
-"""How passwords are hashed: with scrypt, by one thread of each process."""
+"""The password hashers: Django's own, run by `scheduler.operations.hashing`."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.contrib.auth import hashers
 
-_ONE = ThreadPoolExecutor(1, thread_name_prefix="scrypt")
+from scheduler.operations import hashing
 
 
 class ScryptPasswordHasher(hashers.ScryptPasswordHasher):
-    """Django's own, which takes 16 MB for each password that it hashes.
+    """Scrypt, which takes 16 MB for each password that it hashes.
 
-    The C library keeps them for each thread that ever did so: all threads of a web process would
-    need 130 MB, and anybody may make them do it, by creating accounts.
+    The C library keeps them for each thread that ever hashed: all threads of a web process would
+    need 1 GB, and any visitor can have them used, by creating accounts.
     """
 
     def encode(self, *args: Any, **kwargs: Any) -> str:
-        """Hash one password, when those before it are done."""
-        return str(_ONE.submit(super().encode, *args, **kwargs).result())
+        """Hash one password, when those before it are done; raises `HashQueueFull`."""
+        return hashing.in_queue(
+            lambda: str(super(ScryptPasswordHasher, self).encode(*args, **kwargs))
+        )
+
+
+class PBKDF2PasswordHasher(hashers.PBKDF2PasswordHasher):
+    """PBKDF2, for accounts that were imported with it."""
+
+    def encode(self, *args: Any, **kwargs: Any) -> str:
+        """Hash one password, when those before it are done; raises `HashQueueFull`."""
+        return hashing.in_queue(
+            lambda: str(super(PBKDF2PasswordHasher, self).encode(*args, **kwargs))
+        )

@@ -39,7 +39,20 @@ PROJECT = ProjectConfig(
     next_contact=timedelta(seconds=env.integer("NEXT_CONTACT", 0, at_most=2_592_000)),
     purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),
     file_hold=timedelta(seconds=env.integer("FILE_HOLD_SECONDS", 86_400, at_least=60)),
-    account_creation=env.boolean("ACCOUNT_CREATION", default=True),
+    account_creation=env.account_creation("ACCOUNT_CREATION"),
+    accounts_per_network=env.integer("ACCOUNTS_PER_NETWORK", 100),
+    hosts_per_account=env.integer("HOSTS_PER_ACCOUNT", 500),
+    login_throttle=env.boolean("LOGIN_THROTTLE", default=True),
+    login_throttle_window=timedelta(
+        seconds=env.integer("LOGIN_THROTTLE_WINDOW", 600, at_least=1, at_most=86_400)
+    ),
+    login_attempts_per_network=env.integer("LOGIN_THROTTLE_NETWORK", 60, at_least=1),
+    login_attempts_per_account_and_network=env.integer(
+        "LOGIN_THROTTLE_ACCOUNT_NETWORK", 10, at_least=1
+    ),
+    login_attempts_per_account=env.integer("LOGIN_THROTTLE_ACCOUNT", 30, at_least=1),
+    login_network_kept=timedelta(days=env.integer("LOGIN_THROTTLE_KNOWN_DAYS", 180, at_most=3650)),
+    max_waiting_hashes=env.integer("MAX_WAITING_HASHES", 12, at_least=1),
     min_client_version=env.integer("MIN_CLIENT_VERSION", 0),
     banned_os=env.pattern("BANNED_OS"),
     banned_cpu=env.pattern("BANNED_CPU"),
@@ -169,6 +182,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "scheduler.web.refusals.RefusalMiddleware",
 ]
 
 #: The faces that people see keep their templates and static files beside their views.
@@ -253,7 +267,7 @@ AUTH_USER_MODEL = "scheduler.Account"
 AUTHENTICATION_BACKENDS = ["scheduler.operations.accounts.MasterPasswordBackend"]
 PASSWORD_HASHERS = [
     "project.hashers.ScryptPasswordHasher",
-    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+    "project.hashers.PBKDF2PasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
+
+
+class AccountCreation(StrEnum):
+    """Who may create an account from a client."""
+
+    OPEN = "open"
+    INVITATION = "invitation"
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +91,35 @@ class ProjectConfig:
     file_hold: timedelta = timedelta(days=1)
     """How long a file that was uploaded for work is kept until a workunit refers to it."""
 
-    account_creation: bool = True
-    """Whether volunteers may create accounts from their client."""
+    account_creation: AccountCreation = AccountCreation.OPEN
+    """Who may create accounts from a client: everyone, holders of an invitation, or no one."""
+
+    accounts_per_network: int = 100
+    """How many accounts a network (/24 or /64) may create a day; 0: no limit."""
+
+    hosts_per_account: int = 500
+    """How many new hosts an account may attach within 24 hours; 0: no limit."""
+
+    login_throttle: bool = True
+    """Whether attempts to log in are limited; off for tests that try passwords by the thousand."""
+
+    login_throttle_window: timedelta = timedelta(minutes=10)
+    """Within what time the attempts of the limits below may be made."""
+
+    login_attempts_per_network: int = 60
+    """How many wrong passwords and existence queries a network (/24 or /64) may send."""
+
+    login_attempts_per_account_and_network: int = 10
+    """How many wrong passwords a network may send for one account."""
+
+    login_attempts_per_account: int = 30
+    """How many wrong passwords all networks new to an account may send for it together."""
+
+    login_network_kept: timedelta = timedelta(days=180)
+    """How long (in days) a network that an account logged in from is exempt from its limit."""
+
+    max_waiting_hashes: int = 12
+    """How many passwords wait in one web process to be hashed; one more is refused at once."""
 
     max_output_bytes: int = 1 << 30
     """The largest output, in bytes, that a workunit may declare; nginx limits uploads as well."""

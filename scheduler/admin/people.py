@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from django import forms
 from django.contrib import admin
@@ -14,7 +15,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin
-from scheduler.admin.site import set_password, staff
+from scheduler.admin.site import RevokesKeysForm, set_password, staff
 from scheduler.models import Account, AccountKey, Team
 from scheduler.operations import accounts, audit, roles
 from scheduler.operations.audit import Event
@@ -32,6 +33,8 @@ class NewAccountForm(Passwords, AccountForm):
     """Asks for what an account needs; `operations.accounts` makes it."""
 
     required_css_class = "required"
+    #: The hash of the password, made before the transaction in which the form is saved.
+    stored_password: str | None = None
     password1, password2 = SetPasswordMixin.create_password_fields()
 
     class Meta:
@@ -59,6 +62,7 @@ class NewAccountForm(Passwords, AccountForm):
         return accounts.create_staff(
             email=self.cleaned_data["email"],
             password=self.cleaned_data["password1"],
+            stored_password=self.stored_password,
             name=self.cleaned_data["name"],
             now=timezone.now(),
             is_staff=self.cleaned_data.get("is_staff", False),
@@ -69,10 +73,11 @@ class NewAccountForm(Passwords, AccountForm):
         """Do nothing: a new account has no groups yet."""
 
 
-class NewPasswordForm(Passwords, forms.Form):
+class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
     """Asks staff for another person's new password, twice."""
 
     required_css_class = "required"
+    field_order = ("password1", "password2", "revoke_host_keys")
     password1, password2 = SetPasswordMixin.create_password_fields()
 
     def __init__(self, user: Account, *args: Any, **kwargs: Any) -> None:
@@ -91,7 +96,11 @@ class NewPasswordForm(Passwords, forms.Form):
 
     def save(self) -> Account:
         """Store the password as BOINC's clients compute it."""
-        return set_password(self.user, self.cleaned_data["password1"])
+        return set_password(
+            self.user,
+            self.cleaned_data["password1"],
+            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
+        )
 
     @property
     def changed_data(self) -> list[str]:
@@ -155,6 +164,7 @@ class AccountAdmin(StaffAdmin, UserBase):
             },
         ),
     )
+    _stored_passwords: WeakKeyDictionary[HttpRequest, str] = WeakKeyDictionary()
     change_form_template = "scheduler/admin/account.html"
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
 
@@ -187,6 +197,26 @@ class AccountAdmin(StaffAdmin, UserBase):
             return self.readonly_fields
         rights = ("is_staff", "is_superuser", "groups", "user_permissions")
         return (*self.readonly_fields, *rights)
+
+    def add_view(
+        self,
+        request: HttpRequest,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Hash the new account's password before Django's transaction begins."""
+        if request.method == "POST" and self.has_add_permission(request):
+            email = request.POST.get("email", "").strip().lower()
+            password = request.POST.get("password1", "")
+            stored = accounts.stored_hash(email=email, password=password)
+            self._stored_passwords[request] = stored
+        return super().add_view(request, form_url, extra_context)
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
+        """Hand a new account's form the hash of its password."""
+        if not change:
+            form.stored_password = self._stored_passwords.get(request)
+        return super().save_form(request, form, change)
 
     def formfield_for_manytomany(
         self,

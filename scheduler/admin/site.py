@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from django import forms
 from django.contrib.admin import AdminSite
+from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth import authenticate
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.views import PasswordChangeView
@@ -19,26 +20,86 @@ from django.utils import timezone
 
 from scheduler.models import Account
 from scheduler.operations import accounts, audit
+from scheduler.operations.hashing import RETRY_AFTER_SECONDS, HashQueueFull
+from scheduler.operations.throttle import TooManyAttempts
 from scheduler.queries import alerts, status
 
 
-class OwnPasswordForm(PasswordChangeForm):
-    """Asks for the old password and the new one twice; keeps BOINC's digest of it."""
+class RefusableForm(forms.BaseForm):
+    """A form that checks a password; a refused attempt decides the status of its page."""
+
+    refusal: TooManyAttempts | HashQueueFull | None = None
+
+    def refuse_attempt(self, refusal: TooManyAttempts | HashQueueFull) -> ValidationError:
+        """Keep the refusal for the page, and return it as the form's error."""
+        self.refusal = refusal
+        return ValidationError(str(refusal), code="throttled")
+
+
+class LogInForm(RefusableForm, AdminAuthenticationForm):
+    """Asks for e-mail address and password; shows why an attempt was not checked."""
+
+    def clean(self) -> dict[str, Any]:
+        """Check the password, unless the throttle or the hash queue refuses."""
+        try:
+            return super().clean()
+        except (TooManyAttempts, HashQueueFull) as refusal:
+            raise self.refuse_attempt(refusal) from refusal
+
+
+class RevokesKeysForm(forms.Form):
+    """Asks whether a new password also revokes the keys of attached computers."""
+
+    revoke_host_keys = forms.BooleanField(
+        required=False,
+        label="Revoke the keys of attached computers, too",
+        help_text=(
+            "Every computer must be attached again; stock BOINC clients lose the work they hold. "
+            "API tokens, submission keys, the weak key and other sessions end in any case."
+        ),
+    )
+
+
+class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
+    """Asks for the old password and the new one twice; stores the hash of BOINC's digest."""
 
     required_css_class = "required"
+    request: HttpRequest | None = None
+    field_order = ("old_password", "new_password1", "new_password2", "revoke_host_keys")
 
     def clean_old_password(self) -> str:
         """Check the old password as log-in does."""
         old: str = self.cleaned_data["old_password"]
-        if authenticate(username=self.user.get_username(), password=old) != self.user:
+        try:
+            account = authenticate(self.request, username=self.user.get_username(), password=old)
+        except (TooManyAttempts, HashQueueFull) as refusal:
+            raise self.refuse_attempt(refusal) from refusal
+        if account != self.user:
             raise ValidationError(
                 self.error_messages["password_incorrect"], code="password_incorrect"
             )
         return old
 
     def save(self, commit: bool = True) -> Account:
-        """Change the password through the one door for it."""
-        return set_password(self.user, self.cleaned_data["new_password1"])
+        """Change the password by the operation for it."""
+        return set_password(
+            self.user,
+            self.cleaned_data["new_password1"],
+            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
+        )
+
+
+class OwnPasswordView(PasswordChangeView):
+    """Changes the password of the member of staff who is logged in."""
+
+    form_class = OwnPasswordForm
+    template_name = "scheduler/admin/own_password.html"
+
+    def get_form(self, form_class: type[Any] | None = None) -> Any:
+        """Let the form know the request, whose address the throttle counts."""
+        form = super().get_form(form_class)
+        form.request = self.request
+        return form
 
 
 class StaffSite(AdminSite):
@@ -48,6 +109,7 @@ class StaffSite(AdminSite):
     site_header = "Manyhands administration"
     index_title = "The project now"
     index_template = "scheduler/admin/index.html"
+    login_form = LogInForm
     empty_value_display = "–"
 
     def admin_view(
@@ -80,19 +142,43 @@ class StaffSite(AdminSite):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
         """Let members of staff change their own password."""
-        view = PasswordChangeView.as_view(
-            form_class=OwnPasswordForm,
+        view = OwnPasswordView.as_view(
             success_url=reverse("admin:password_change_done", current_app=self.name),
             extra_context={**self.each_context(request), **(extra_context or {})},
         )
         request.current_app = self.name
-        return cast(TemplateResponse, view(request))
+        return _with_status(cast(TemplateResponse, view(request)))
+
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Log in; a throttled or postponed attempt shows the form with status 429 or 503."""
+        return _with_status(super().login(request, extra_context))
 
 
-def set_password(account: Account, password: str) -> Account:
+Answer = TypeVar("Answer", bound=HttpResponse)
+
+
+def _with_status(response: Answer) -> Answer:
+    """Set status and Retry-After of a page whose form was refused."""
+    context = getattr(response, "context_data", None) or {}
+    refusal = getattr(context.get("form"), "refusal", None)
+    if isinstance(refusal, TooManyAttempts):
+        response.status_code, response["Retry-After"] = 429, str(refusal.seconds)
+    elif isinstance(refusal, HashQueueFull):
+        response.status_code, response["Retry-After"] = 503, str(RETRY_AFTER_SECONDS)
+    return response
+
+
+def set_password(account: Account, password: str, *, revoke_host_keys: bool = False) -> Account:
     """Store a new password as BOINC's clients compute it."""
     digest = accounts.password_digest(email=account.email, password=password)
-    accounts.change_password(account=account, passwd_hash=digest, now=timezone.now())
+    accounts.change_password(
+        account=account,
+        passwd_hash=digest,
+        revoke_host_keys=revoke_host_keys,
+        now=timezone.now(),
+    )
     return account
 
 

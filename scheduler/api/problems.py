@@ -16,7 +16,9 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from scheduler.operations import idempotency
+from scheduler.operations.hashing import HashQueueFull
 from scheduler.operations.submitters import NotAllowed
+from scheduler.operations.throttle import TooManyAttempts
 from scheduler.storage import StoreError
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,10 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response | No
     for kind, status, code in _REFUSALS:
         if isinstance(error, kind):
             return _response(problem(status, code, str(error) or "This is not allowed."))
+    if isinstance(error, TooManyAttempts):
+        answer = _response(problem(429, "throttled", str(error)))
+        answer["Retry-After"] = str(error.seconds)
+        return answer
     if isinstance(error, Http404):
         return _response(problem(404, "not_found", "There is no such thing, or it is not yours."))
     if isinstance(error, exceptions.ValidationError):
@@ -121,6 +127,8 @@ def _put_off(error: Exception) -> Response | None:
     if isinstance(error, OperationalError | InterfaceError):
         said = "The database does not answer at this moment. Hint: send the request again soon."
         body = problem(503, "database_away", said)
+    elif isinstance(error, HashQueueFull):
+        body = problem(503, "too_many_log_ins", str(error))
     elif isinstance(error, StoreError):
         said = "The store of files takes none at this moment. Hint: send the request again soon."
         body = problem(503, "store_away", said)

@@ -10,13 +10,12 @@ from django.urls import path
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from scheduler.api import throttling
 from scheduler.api.body import INT4, Strict
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Access, Scope, operation
 from scheduler.api.problems import Problem
 from scheduler.models import ApiToken
-from scheduler.operations import api_tokens, audit, logins
+from scheduler.operations import api_tokens, audit
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -116,7 +115,6 @@ class Tokens(Endpoint):
         try:
             token, text = self._make(wishes, asked)
         except api_tokens.WrongPassword as refusal:
-            logins.failed(wishes["email"], door="api", now=now)
             raise Problem(401, "wrong_password", str(refusal)) from refusal
         except api_tokens.TokenRefused as refusal:
             raise Problem(403, "token_refused", str(refusal)) from refusal
@@ -134,10 +132,12 @@ class Tokens(Endpoint):
         if email is None or password is None:
             msg = "It is not said who asks. Hint: send `email` and `password`, or a token."
             raise Problem(401, "not_authenticated", msg)
-        who = {"address": str(self.request.META.get("REMOTE_ADDR", "")), "email": email}
-        throttling.count_guess(**who)
-        account = api_tokens.of_password(email=email, password=password)
-        throttling.forgive_guess(**who)
+        account = api_tokens.of_password(
+            email=email,
+            password=password,
+            address=str(self.request.META.get("REMOTE_ADDR", "")),
+            now=asked["now"],
+        )
         audit.identify(account)
         scopes = wishes.get("scopes") or api_tokens.default_scopes(account)
         return api_tokens.create(account=account, **asked, scopes=scopes)

@@ -2,7 +2,11 @@
 
 Theory of operation.  One secret serves the client's dialog and the web form: BOINC's
 ``md5(password + lower(e-mail))``, here the *password digest*, of which Django's hash is stored.
-Keys, which a client shows ever after, are the business of `operations.account_keys`.
+Keys, which clients send afterwards, are the business of `operations.account_keys`.
+
+Every function that checks a password charges the throttle first (`operations.throttle`), if the
+caller states the `address` the attempt came from; None means the shell.  Passwords are hashed
+outside transactions and without a database connection (`operations.hashing`).
 
 Errors carry `error_num`, BOINC's number for them.
 """
@@ -13,6 +17,8 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,9 +31,11 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from scheduler.models import Account
-from scheduler.operations import audit
+from scheduler.config import AccountCreation
+from scheduler.models import Account, ApiToken
+from scheduler.operations import audit, invitations, throttle
 from scheduler.operations.account_keys import (
     AccountRefused,
     BadName,
@@ -35,27 +43,32 @@ from scheduler.operations.account_keys import (
     first_keys,
     lock,
     new_key,
-    renew_weak_key,
+    revoke_after_password_change,
     revoke_key,
     said_key,
 )
 from scheduler.operations.audit import Event
+from scheduler.operations.hashing import HashQueueFull
+from scheduler.operations.invitations import BadInvitation
+from scheduler.operations.throttle import TooManyAttempts
 from scheduler.queries.accounts import KeyOwner, find_account_by_email, find_account_by_key
 
 if TYPE_CHECKING:
-    from django.db.models.expressions import Combinable
     from django.http import HttpRequest
 
 __all__ = [
     "AccountCreationDisabled",
     "AccountRefused",
     "BadEmail",
+    "BadInvitation",
     "BadName",
     "BadPasswordDigest",
     "Credentials",
     "EmailTaken",
+    "HashQueueFull",
     "KeyOwner",
     "MasterPasswordBackend",
+    "TooManyAttempts",
     "UnknownEmail",
     "UnknownKey",
     "WrongPassword",
@@ -63,10 +76,12 @@ __all__ = [
     "create_account",
     "create_staff",
     "find_account_by_key",
+    "log_in",
     "look_up",
     "new_key",
     "password_digest",
     "revoke_key",
+    "stored_hash",
 ]
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
@@ -126,28 +141,55 @@ def password_digest(*, email: str, password: str) -> str:
 
 
 def create_account(
-    *, email: str, passwd_hash: str, name: str, by_staff: bool = False, now: datetime
+    *,
+    email: str,
+    passwd_hash: str,
+    name: str,
+    by_staff: bool = False,
+    invite_code: str = "",
+    address: str | None = None,
+    now: datetime,
 ) -> Credentials:
     """Create an account, or return the one that exists with this very password (PROTOCOL 1.4).
 
-    Refuses: a bad digest, address or name; a taken address with another password (`EmailTaken`);
-    all but staff while the project takes no new accounts (`AccountCreationDisabled`).
+    Raises `AccountRefused` (a bad digest, address or name; `EmailTaken`: another password;
+    `AccountCreationDisabled`, `BadInvitation`: not open to the caller), `TooManyAttempts`,
+    `HashQueueFull`.  Staff may create accounts whatever the project's setting.
     """
     email = email.strip().lower()
     _check_digest(passwd_hash)
-    if existing := find_account_by_email(email):
-        return _existing(existing, passwd_hash)
-    if not (by_staff or settings.PROJECT.account_creation):
-        msg = f"{settings.PROJECT.name} takes no new accounts. Hint: ask its staff for one."
-        raise AccountCreationDisabled(msg)
-    fields = {"email": _good_email(email), "name": _good_name(name)}
-    try:
-        return _create(passwd_hash, now, fields)
-    except IntegrityError:
-        # Somebody, most likely the same client, was faster by a moment.
+    with _attempt("create_account", email, address, now) as attempt:
         if existing := find_account_by_email(email):
-            return _existing(existing, passwd_hash)
-        raise
+            return _existing(existing, passwd_hash, attempt)
+        if not by_staff:
+            _check_open_to(invite_code, now)
+        fields = {"email": _good_email(email), "name": _good_name(name)}
+        if attempt is not None:
+            throttle.charge_creation(email=email, address=attempt.address, now=now)
+        stored = make_password(passwd_hash)
+        try:
+            with transaction.atomic():
+                if not by_staff and settings.PROJECT.account_creation is AccountCreation.INVITATION:
+                    invitations.use(invite_code, now=now)
+                made = _create(stored, now, fields)
+                _record_creation(made.account, attempt, now)
+        except IntegrityError:
+            # A concurrent request, most likely of the same client, created it.
+            if existing := find_account_by_email(email):
+                return _existing(existing, passwd_hash, attempt)
+            raise
+        if attempt is not None:
+            throttle.succeeded(attempt, made.account)
+        return made
+
+
+def _check_open_to(invite_code: str, now: datetime) -> None:
+    project = settings.PROJECT
+    if project.account_creation is AccountCreation.CLOSED:
+        msg = f"{project.name} takes no new accounts. Hint: ask its staff for one."
+        raise AccountCreationDisabled(msg)
+    if project.account_creation is AccountCreation.INVITATION:
+        invitations.require_valid(invite_code, now=now)
 
 
 def create_staff(
@@ -155,51 +197,111 @@ def create_staff(
     email: str,
     password: str,
     name: str = "",
+    stored_password: str | None = None,
     now: datetime | None = None,
     **fields: Any,
 ) -> Account:
     """Create a member of staff with every right; `now` None means the database's clock.
 
+    `stored_password` is the hash that `stored_hash` returned, for callers in a transaction.
     Refuses an address that is taken (`EmailTaken`) or none (`BadEmail`), and an empty password.
     """
     email = _good_email(email.strip().lower())
     if not password:
         msg = "The password is empty. Hint: give one."
         raise BadPasswordDigest(msg)
-    digest = password_digest(email=email, password=password)
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
     fields["name"] = _good_name(name or email.partition("@")[0])
+    stored = stored_password or stored_hash(email=email, password=password)
+    created_at: Any = now or Now()
     try:
-        account = _create(digest, now or Now(), fields).account
+        with transaction.atomic():
+            account = _create(stored, created_at, fields).account
+            _record_creation(account, None, created_at)
     except IntegrityError as error:
         raise EmailTaken(_taken(email)) from error
     account.refresh_from_db()
     return account
 
 
-def look_up(*, email: str, passwd_hash: str | None) -> Credentials | None:
+def stored_hash(*, email: str, password: str) -> str:
+    """Hash a password as an account's row stores it; raises `HashQueueFull`."""
+    return make_password(password_digest(email=email, password=password))
+
+
+def look_up(
+    *,
+    email: str,
+    passwd_hash: str | None,
+    address: str | None = None,
+    now: datetime,
+) -> Credentials | None:
     """Log in: find an account's current strong key (PROTOCOL 1.3).
 
-    Without `passwd_hash` only the account's existence is asked for: None says that it exists.
-    Refuses an address without account (`UnknownEmail`) and another password (`WrongPassword`).
+    Without `passwd_hash` the query is only whether the account exists; None means it does.  Raises
+    `UnknownEmail`, `WrongPassword`, `TooManyAttempts`, `HashQueueFull`.
     """
-    account = find_account_by_email(email)
-    if account is None or not account.is_active:
-        msg = f"No account has the e-mail address {email.strip()[:80]!r}. Hint: check its spelling."
-        raise UnknownEmail(msg)
     if passwd_hash is None:
+        if address is not None:
+            throttle.charge_query(door="lookup_account", email=email, address=address, now=now)
+        _active_account(email)
         return None
-    key = said_key(account)
-    if not _matches(account, passwd_hash, key):
-        msg = "The password is wrong. Hint: check it, and the e-mail address, which is part of it."
-        raise WrongPassword(msg)
-    return Credentials(account, key)
+    with _attempt("lookup_account", email, address, now) as attempt:
+        try:
+            account = _active_account(email)
+        except UnknownEmail:
+            _failed(attempt)
+            raise
+        key = said_key(account)
+        if not _matches(account, passwd_hash, key):
+            _failed(attempt)
+            msg = (
+                "The password is wrong. "
+                "Hint: check it, and the e-mail address, which is part of it."
+            )
+            raise WrongPassword(msg)
+        if attempt is not None:
+            throttle.succeeded(attempt, account)
+        return Credentials(account, key)
 
 
-def change_password(*, account: Account, passwd_hash: str, now: datetime) -> Credentials:
-    """Change the password; the weak key is made anew, the strong keys stay.
+def log_in(
+    *, email: str, password: str, door: str, address: str | None, record: bool = True, now: datetime
+) -> Account | None:
+    """Return the account of an e-mail address and password; None if they are of no active one.
 
-    Refuses what is no digest (`BadPasswordDigest`).
+    Every outcome takes one hash, so that its time does not tell whether the account exists.
+    `record` writes the audit log (the admin's log-in has signals for that).  Raises
+    `TooManyAttempts`, `HashQueueFull`.
+    """
+    email = email.strip()
+    digest = password_digest(email=email, password=password)
+    with _attempt(door, email, address, now) as attempt:
+        account = find_account_by_email(email)
+        if account is None:
+            make_password(digest)
+            is_right = False
+        else:
+            is_right = account.check_password(digest) and account.is_active
+        if account is None or not is_right:
+            if record:
+                _failed(attempt)
+            return None
+        if attempt is not None:
+            throttle.succeeded(attempt, account, record=record)
+        return account
+
+
+def change_password(
+    *, account: Account, passwd_hash: str, revoke_host_keys: bool = False, now: datetime
+) -> Credentials:
+    """Change the password, and revoke what the old one gave access to.
+
+    Sessions end (they carry a hash of the stored password), API tokens and submission keys are
+    revoked, the weak key is renewed.  The strong keys of attached computers stay, unless
+    `revoke_host_keys`: a stock BOINC client whose key is revoked must be attached again, and loses
+    the work it holds.  Returns the account with its current strong key.  Raises
+    `BadPasswordDigest`, `HashQueueFull`.
     """
     _check_digest(passwd_hash)
     stored = make_password(passwd_hash)
@@ -207,39 +309,80 @@ def change_password(*, account: Account, passwd_hash: str, now: datetime) -> Cre
         locked = lock(account)
         locked.password = stored
         locked.save(update_fields=["password"])
+        tokens = ApiToken.objects.filter(account=locked, revoked_at__isnull=True)
+        revoked = {"api_tokens": tokens.update(revoked_at=now)}
+        revoked |= revoke_after_password_change(locked, revoke_host_keys=revoke_host_keys, now=now)
         key = said_key(locked)
-        renew_weak_key(locked, key, now)
+        audit.record(
+            Event.PASSWORD_CHANGED,
+            now=now,
+            subject=locked.email,
+            details={f"revoked_{name}": count for name, count in revoked.items()},
+        )
     account.password = stored
     return Credentials(account, key)
 
 
 class MasterPasswordBackend(ModelBackend):
-    """Logs people in to the web and the admin by e-mail and password, as their client does."""
+    """Authenticates Django's log-in by e-mail and password, as clients do."""
 
     def authenticate(
         self,
-        request: HttpRequest | None,  # noqa: ARG002  Django's signature
+        request: HttpRequest | None,
         username: str | None = None,
         password: str | None = None,
         **kwargs: Any,
     ) -> Account | None:
-        """Return the account if the password is its own, else None."""
+        """Return the account if the password is its own, else None.
+
+        Raises `TooManyAttempts`, `HashQueueFull`.  Without a request nothing is throttled.
+        """
         email = username or kwargs.get(Account.USERNAME_FIELD)
         if not email or password is None:
             return None
-        digest = password_digest(email=email.strip(), password=password)
-        account = find_account_by_email(email)
-        if account is None:
-            make_password(digest)  # takes as long as a check: who has an account stays untold
-            return None
-        if not account.is_active or not account.check_password(digest):
-            return None
-        return account
+        address = None if request is None else str(request.META.get("REMOTE_ADDR", ""))
+        return log_in(
+            email=email,
+            password=password,
+            door="admin",
+            address=address,
+            record=False,
+            now=timezone.now(),  # noqa: TID251  Django's signature has no place for it
+        )
 
 
-def _create(passwd_hash: str, now: datetime | Combinable, fields: dict[str, Any]) -> Credentials:
+@contextmanager
+def _attempt(
+    door: str, email: str, address: str | None, now: datetime
+) -> Iterator[throttle.Attempt | None]:
+    """Charge an attempt; take it back if the password could not be checked.  None: the shell."""
+    if address is None:
+        yield None
+        return
+    attempt = throttle.charge(door=door, email=email, address=address, now=now)
+    try:
+        yield attempt
+    except HashQueueFull:
+        throttle.refund(attempt)
+        raise
+
+
+def _failed(attempt: throttle.Attempt | None) -> None:
+    if attempt is not None:
+        throttle.failed(attempt)
+
+
+def _active_account(email: str) -> Account:
+    account = find_account_by_email(email)
+    if account is None or not account.is_active:
+        msg = f"No account has the e-mail address {email.strip()[:80]!r}. Hint: check its spelling."
+        raise UnknownEmail(msg)
+    return account
+
+
+def _create(stored_password: str, now: datetime, fields: dict[str, Any]) -> Credentials:
     account = Account(
-        password=make_password(passwd_hash),
+        password=stored_password,
         cross_project_id=secrets.token_hex(16),
         created_at=now,
         **fields,
@@ -247,19 +390,25 @@ def _create(passwd_hash: str, now: datetime | Combinable, fields: dict[str, Any]
     with transaction.atomic():
         account.save(force_insert=True)
         key = first_keys(account, now)
-        account.refresh_from_db(fields=["created_at"])
-        audit.record(
-            Event.ACCOUNT_CREATED,
-            now=account.created_at,
-            subject=account.email,
-            details={"is_staff": account.is_staff, "is_superuser": account.is_superuser},
-        )
     return Credentials(account, key, created=True)
 
 
-def _existing(account: Account, passwd_hash: str) -> Credentials:
-    if not account.is_active or not account.check_password(passwd_hash):
+def _record_creation(account: Account, attempt: throttle.Attempt | None, now: datetime) -> None:
+    with throttle.attributed(attempt, account.pk):
+        audit.record(
+            Event.ACCOUNT_CREATED,
+            now=now,
+            subject=account.email,
+            details={"is_staff": account.is_staff, "is_superuser": account.is_superuser},
+        )
+
+
+def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | None) -> Credentials:
+    if not (account.check_password(passwd_hash) and account.is_active):
+        _failed(attempt)
         raise EmailTaken(_taken(account.email))
+    if attempt is not None:
+        throttle.succeeded(attempt, account)
     return Credentials(account, said_key(account))
 
 
@@ -273,8 +422,9 @@ def _matches(account: Account, passwd_hash: str, key: str) -> bool:
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
     # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
-    return hmac.compare_digest(by_key, passwd_hash.lower()) or matches_hash(
-        passwd_hash.lower(), account.password
+    given = passwd_hash.lower()
+    return hmac.compare_digest(by_key.encode(), given.encode("utf-8", "replace")) or matches_hash(
+        given, account.password
     )
 
 

@@ -12,7 +12,8 @@ from django.db.models import Q, QuerySet
 
 from scheduler.models import Account, ApiToken, AuditEntry
 from scheduler.operations import audit, roles
-from scheduler.operations.accounts import MasterPasswordBackend
+from scheduler.operations.account_keys import lock
+from scheduler.operations.accounts import log_in
 from scheduler.operations.audit import Event
 from scheduler.policy.roles import OWN_SCOPES, SCOPES
 
@@ -31,9 +32,13 @@ class WrongPassword(ValueError):
     """No account has this e-mail address and password. Hint: check both."""
 
 
-def of_password(*, email: str, password: str) -> Account:
-    """Whose e-mail address and password these are; raises `WrongPassword`, saying not which."""
-    account = MasterPasswordBackend().authenticate(None, username=email, password=password)
+def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
+    """Return the account of an e-mail address and password.
+
+    Raises `WrongPassword`, which does not tell which of them is wrong, `TooManyAttempts`,
+    `HashQueueFull`.
+    """
+    account = log_in(email=email, password=password, door="tokens", address=address, now=now)
     if account is None:
         msg = "No account has this e-mail address and password. Hint: check both."
         raise WrongPassword(msg)
@@ -126,6 +131,7 @@ def create(
         raise TokenRefused(msg)
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
+        _require_same_password(account)
         token = ApiToken.objects.create(
             account=account,
             name=name,
@@ -146,6 +152,16 @@ def create(
             },
         )
     return token, text
+
+
+def _require_same_password(account: Account) -> None:
+    """Lock the account; raise `WrongPassword` if its password changed since it was read.
+
+    A concurrent change revokes all tokens: one that the old password allowed must not follow.
+    """
+    if lock(account).password != account.password:
+        msg = "The password was changed meanwhile. Hint: log in again."
+        raise WrongPassword(msg)
 
 
 def recognise(text: str, *, now: datetime) -> ApiToken | None:

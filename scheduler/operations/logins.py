@@ -1,7 +1,7 @@
 """Record log-ins in the audit log, whichever door they come through [operations].
 
 Django's signals cover every door that calls `django.contrib.auth`; a door of another kind calls
-`succeeded`, `failed` or `throttled` itself.  The address is that of `audit.acting` at the edge.
+`succeeded` or `failed` itself.  The address is that of `audit.acting` at the edge.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.models import Account
 from scheduler.operations import audit
 from scheduler.operations.audit import Event
 
-__all__ = ["connect", "failed", "succeeded", "throttled"]
+__all__ = ["connect", "failed", "succeeded"]
 
 #: What is recorded of a claimed name: people type their password into the wrong field.
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
@@ -39,11 +39,6 @@ def succeeded(account: Account, *, door: str, now: datetime) -> None:
 def failed(email: str, *, door: str, now: datetime) -> None:
     """Record a log-in that was refused; `email` is what the caller claimed."""
     _refused(Event.LOGIN_FAILED, email, door, now)
-
-
-def throttled(email: str, *, door: str, now: datetime) -> None:
-    """Record a log-in that was refused without a look at the password."""
-    _refused(Event.LOGIN_THROTTLED, email, door, now)
 
 
 def _refused(event: Event, email: str, door: str, now: datetime) -> None:

@@ -9,13 +9,16 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
+from scheduler.config import AccountCreation
 from scheduler.operations import accounts
 from scheduler.queries import handout
 from scheduler.rpc import absence, front
 from scheduler.wire import web
 
 XML = "text/xml"
-#: BOINC's error number for "the project is down" (PROTOCOL 0.3).
+#: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It also answers throttled and
+#: postponed log-ins: stock clients show the message and stop.  ERR_RETRY (-199) would have BOINC's
+#: Manager repeat the request twice a second, and -206 or -136 would blame the user's input.
 ERR_PROJECT_DOWN = -183
 
 
@@ -32,6 +35,7 @@ def scheduler(request: HttpRequest) -> HttpResponse:
 def get_project_config(_request: HttpRequest) -> HttpResponse:
     """Say what a client's manager wants to know before attaching (PROTOCOL 1.2)."""
     config = settings.PROJECT
+    by_invitation = config.account_creation is AccountCreation.INVITATION
     platforms = tuple(
         web.Platform(platform_name=name, user_friendly_name=friendly, plan_class=plan_class)
         for name, friendly, plan_class in handout.platforms()
@@ -42,7 +46,10 @@ def get_project_config(_request: HttpRequest) -> HttpResponse:
                 name=config.name,
                 master_url=config.master_url,
                 web_rpc_url_base=config.master_url,
-                account_creation_disabled=not config.account_creation,
+                account_creation_disabled=config.account_creation is AccountCreation.CLOSED,
+                # Stock clients cannot send an invitation's code (PROTOCOL 1.4).
+                client_account_creation_disabled=by_invitation,
+                invite_code_required=by_invitation,
                 min_client_version=config.min_client_version,
                 platforms=platforms,
             )
@@ -57,10 +64,15 @@ def lookup_account(request: HttpRequest) -> HttpResponse:
     asked = request.POST if request.method == "POST" else request.GET
     try:
         found = accounts.look_up(
-            email=asked.get("email_addr", ""), passwd_hash=asked.get("passwd_hash")
+            email=asked.get("email_addr", ""),
+            passwd_hash=asked.get("passwd_hash"),
+            address=_address(request),
+            now=timezone.now(),
         )
     except accounts.AccountRefused as refusal:
         return _xml(web.encode_error(refusal.error_num, str(refusal)))
+    except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
+        return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
     except (OperationalError, InterfaceError) as error:
         return _down(error)
     return _xml(web.encode_account_out(found.key if found else None))
@@ -76,10 +88,14 @@ def create_account(request: HttpRequest) -> HttpResponse:
             email=asked.get("email_addr", ""),
             passwd_hash=asked.get("passwd_hash", ""),
             name=asked.get("user_name", ""),
+            invite_code=asked.get("invite_code", ""),
+            address=_address(request),
             now=timezone.now(),
         )
     except accounts.AccountRefused as refusal:
         return _xml(web.encode_error(refusal.error_num, str(refusal)))
+    except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
+        return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
     except (OperationalError, InterfaceError) as error:
         return _down(error)
     return _xml(web.encode_account_out(made.key))

@@ -18,6 +18,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from scheduler.config import AccountCreation
 from scheduler.lifecycle import Outcome
 from scheduler.operations import maintenance
 from scheduler.policy.alerts import SILENT_AFTER, Alert
@@ -159,7 +160,7 @@ def _project() -> dict[str, Any]:
         "name": config.name,
         "master_url": config.master_url,
         "scheduler_url": config.scheduler_url,
-        "takes_accounts": config.account_creation,
+        "takes_accounts": config.account_creation is AccountCreation.OPEN,
     }
 
 

@@ -15,6 +15,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext, override_settings
 
 from scheduler import signing
+from scheduler.config import AccountCreation
 from scheduler.models import Account, AccountKey
 from scheduler.operations import accounts
 
@@ -115,7 +116,7 @@ class TestCreating:
 
     def test_a_closed_project_takes_nobody_new_but_those_it_has(self) -> None:
         first = ada()
-        closed = replace(settings.PROJECT, account_creation=False)
+        closed = replace(settings.PROJECT, account_creation=AccountCreation.CLOSED)
         with override_settings(PROJECT=closed):
             assert ada().key == first.key
             with pytest.raises(accounts.AccountCreationDisabled) as refusal:
@@ -151,27 +152,27 @@ class TestLoggingIn:
 
     def test_the_password_returns_the_key(self) -> None:
         made = ada()
-        found = accounts.look_up(email="ADA@example.org", passwd_hash=DIGEST)
+        found = accounts.look_up(email="ADA@example.org", passwd_hash=DIGEST, now=LATER)
         assert found is not None
         assert (found.account, found.key) == (made.account, made.key)
 
     def test_the_key_and_the_address_stand_for_the_password(self) -> None:
         made = ada()
         by_key = hashlib.md5((made.key + EMAIL.lower()).encode(), usedforsecurity=False).hexdigest()
-        found = accounts.look_up(email=EMAIL, passwd_hash=by_key)
+        found = accounts.look_up(email=EMAIL, passwd_hash=by_key, now=LATER)
         assert found is not None
         assert found.key == made.key
 
     def test_without_password_only_existence_is_said(self) -> None:
         ada()
-        assert accounts.look_up(email=EMAIL, passwd_hash=None) is None
+        assert accounts.look_up(email=EMAIL, passwd_hash=None, now=LATER) is None
 
     def test_an_unknown_address_and_a_wrong_password_have_boincs_numbers(self) -> None:
         ada()
         with pytest.raises(accounts.UnknownEmail) as unknown:
-            accounts.look_up(email="b@example.org", passwd_hash=DIGEST)
+            accounts.look_up(email="b@example.org", passwd_hash=DIGEST, now=LATER)
         with pytest.raises(accounts.WrongPassword) as wrong:
-            accounts.look_up(email=EMAIL, passwd_hash="0" * 32)
+            accounts.look_up(email=EMAIL, passwd_hash="0" * 32, now=LATER)
         assert (unknown.value.error_num, wrong.value.error_num) == (-136, -206)
 
     def test_the_web_checks_the_same_secret_as_the_client(self) -> None:
@@ -186,7 +187,7 @@ class TestLoggingIn:
         assert authenticate(None, username=EMAIL, password="secret") is None
         assert accounts.find_account_by_key(made.key) is None
         with pytest.raises(accounts.UnknownEmail):
-            accounts.look_up(email=EMAIL, passwd_hash=DIGEST)
+            accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
 
     def test_staff_created_by_djangos_command_logs_in(self) -> None:
         boss = Account.objects.create_superuser(email="boss@example.org", password="pw")
@@ -235,7 +236,9 @@ class TestKeys:
         made = ada()
         key = accounts.new_key(account=made.account, name="cluster", now=LATER)
         assert accounts.find_account_by_key(key) == (made.account, AccountKey.Kind.STRONG)
-        assert accounts.look_up(email=EMAIL, passwd_hash=DIGEST) == replace(made, created=False)
+        assert accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER) == replace(
+            made, created=False
+        )
         row = made.account.keys.get(name="cluster")
         assert accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER) is None
         assert accounts.find_account_by_key(key) is None
@@ -246,7 +249,7 @@ class TestKeys:
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         row = the_key(made.account, AccountKey.Kind.STRONG)
         new = accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER)
-        found = accounts.look_up(email=EMAIL, passwd_hash=DIGEST)
+        found = accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
         assert found is not None
         assert found.key == new != made.key
         assert accounts.find_account_by_key(made.key) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.core.cache import cache
 from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
@@ -18,11 +17,6 @@ from tests.rows import an_account
 pytestmark = pytest.mark.django_db
 
 EMAIL, PASSWORD = "ada@example.org", "a first password"
-
-
-@pytest.fixture(autouse=True)
-def no_guesses():
-    cache.clear()
 
 
 @pytest.fixture
@@ -73,16 +67,16 @@ def test_who_guesses_ten_times_at_an_account_waits_and_is_told_how_long(client, 
         )
     answer = make(client, email=EMAIL, password=PASSWORD, name="x", scopes=["read"])
     assert answer.status_code == 429
-    assert 0 < int(answer["Retry-After"]) <= 300
+    assert 0 < int(answer["Retry-After"]) <= 60
     assert "wait" in answer.json()["hint"]
 
 
 def test_who_guesses_from_one_address_at_many_accounts_waits(client):
-    for number in range(30):
+    for number in range(60):
         make(client, email=f"a{number}@example.org", password="no", name="x", scopes=["read"])
     answer = make(client, email="other@example.org", password="no", name="x", scopes=["read"])
     assert answer.status_code == 429
-    assert "this address" in answer.json()["detail"]
+    assert "your network 127.0.0.0/24" in answer.json()["detail"]
 
 
 def test_right_passwords_are_not_counted(client, ada):

@@ -14,18 +14,25 @@ from scheduler.queries.accounts import find_account_by_email
 
 
 class Command(BaseCommand):
-    """Give an account a new password; its weak key is made anew, its strong keys stay."""
+    """``changepassword EMAIL [--password PASSWORD] [--revoke-host-keys]``."""
 
-    help = "Change the password of an account: of a volunteer, a submitter or a member of staff."
+    help = (
+        "Change the password of an account. Its sessions, API tokens, submission keys and weak key "
+        "end; attached computers keep their keys unless --revoke-host-keys is given."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options."""
         parser.add_argument("email", help="the account's e-mail address")
         add_password_options(parser)
+        parser.add_argument(
+            "--revoke-host-keys",
+            action="store_true",
+            help="attached computers must be attached again; stock clients lose their work",
+        )
 
     @as_shell
     def handle(self, *_args: Any, email: str, **options: Any) -> None:
-        """Ask, change, and say so."""
         account = find_account_by_email(email)
         if account is None:
             raise CommandError(
@@ -36,5 +43,13 @@ class Command(BaseCommand):
         if not password:
             raise CommandError("The password is empty; nothing was changed.\nHint: give one.")
         digest = accounts.password_digest(email=account.email, password=password)
-        accounts.change_password(account=account, passwd_hash=digest, now=timezone.now())
-        self.stdout.write(f"The password of {account.email} is changed.")
+        accounts.change_password(
+            account=account,
+            passwd_hash=digest,
+            revoke_host_keys=options["revoke_host_keys"],
+            now=timezone.now(),
+        )
+        self.stdout.write(
+            f"The password of {account.email} is changed. Its sessions, API tokens, submission "
+            "keys and weak key are revoked."
+        )

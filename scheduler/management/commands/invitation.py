@@ -1,0 +1,105 @@
+"""Make, list and revoke invitations to create an account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler.config import AccountCreation
+from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.models import Invitation
+from scheduler.operations import invitations
+
+_ACTIONS = ("make", "list", "revoke")
+
+
+class Command(Conversation):
+    """``invitation make [--uses N] [--expires-in 30d] [--name NAME] | list | revoke ID``."""
+
+    help = (
+        "Look after invitations, needed to create accounts while ACCOUNT_CREATION is `invitation`. "
+        "make [--uses N] [--expires-in 30d] [--name NAME]; list; revoke ID."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (invitations.AccountRefused,)
+
+    def ask(self, parser: CommandParser) -> None:
+        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        parser.add_argument(
+            "invitation_id", metavar="ID", type=int, nargs="?", help="revoke: which"
+        )
+        parser.add_argument("--name", default="", help="make: whom or what it is for")
+        parser.add_argument(
+            "--uses", type=int, default=1, metavar="N", help="make: for how many accounts (1)"
+        )
+        parser.add_argument(
+            "--expires-in", type=duration, metavar="TIME", help="make: from now, such as 30d"
+        )
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        if options["action"] == "make":
+            return _make(options)
+        if options["action"] == "list":
+            return _list()
+        return _revoke(options["invitation_id"])
+
+
+def _make(options: Mapping[str, Any]) -> Answer:
+    now, lasts = timezone.now(), options["expires_in"]
+    made, code = invitations.make(
+        name=options["name"],
+        max_uses=options["uses"],
+        expire_at=None if lasts is None else now + lasts,
+        now=now,
+    )
+    how = settings.PROJECT.account_creation
+    note = ""
+    if how is not AccountCreation.INVITATION:
+        note = f" ACCOUNT_CREATION is `{how}`: set it to `invitation` for codes to be asked for."
+    return Answer(
+        f"Invitation {made.pk}, for {plural(made.max_uses, 'account')}, is shown this once: {code}"
+        f"{note}",
+        _facts(made) | {"code": code},
+    )
+
+
+def _list() -> Answer:
+    found = list(invitations.valid(timezone.now()).order_by("pk"))
+    if not found:
+        return Answer("There is no invitation that can be used.", {"invitations": []})
+    lines = [
+        f"{one.pk:>7}  {one.name:<24}  {one.uses} of {one.max_uses} used"
+        f"{f'  expires {one.expire_at:%Y-%m-%d %H:%M}' if one.expire_at else ''}"
+        for one in found
+    ]
+    return Answer("\n".join(lines), {"invitations": [_facts(one) for one in found]})
+
+
+def _revoke(invitation_id: int | None) -> Answer:
+    if invitation_id is None:
+        msg = "The invitation's number is missing. Hint: `manage.py invitation list` shows it."
+        raise CommandError(msg, returncode=2)
+    if not invitations.revoke(invitation_id, now=timezone.now()):
+        msg = (
+            f"There is no invitation {invitation_id} to revoke. "
+            "Hint: `manage.py invitation list` numbers them."
+        )
+        raise CommandError(msg)
+    return Answer(
+        f"Invitation {invitation_id} is revoked. Accounts that were created with it stay.",
+        {"id": invitation_id, "revoked": True},
+    )
+
+
+def _facts(one: Invitation) -> dict[str, Any]:
+    return {
+        "id": one.pk,
+        "name": one.name,
+        "uses": one.uses,
+        "max_uses": one.max_uses,
+        "created_at": one.created_at.isoformat(),
+        "expire_at": one.expire_at and one.expire_at.isoformat(),
+    }

@@ -1,0 +1,61 @@
+"""Limits on attempts to log in, and the networks they are counted by [pure].
+
+A limit is a leaky bucket (GCRA): `attempts` in a row pass at once, then one each
+`window / attempts`.  A bucket is one number, the moment at which it is empty again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import IPv6Address, ip_address, ip_network
+
+_IPV4_PREFIX, _IPV6_PREFIX = 24, 64
+#: The network of a caller without a readable address, such as one on a Unix socket.
+NO_NETWORK = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `attempts` in a row, refilled over `window`."""
+
+    name: str
+    attempts: int
+    window: timedelta
+
+    @property
+    def interval(self) -> timedelta:
+        """How long one attempt fills the bucket."""
+        return self.window / self.attempts
+
+
+def network_of(address: str) -> str:
+    """Return the /24 (IPv4) or /64 (IPv6) network of an address.
+
+    An IPv4 address that is mapped into IPv6 counts as the IPv4 address.
+
+    >>> network_of("192.0.2.7"), network_of("::ffff:192.0.2.7"), network_of("2001:db8::1:2:3:4")
+    ('192.0.2.0/24', '192.0.2.0/24', '2001:db8::/64')
+    """
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return NO_NETWORK
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    prefix = _IPV6_PREFIX if isinstance(found, IPv6Address) else _IPV4_PREFIX
+    return str(ip_network(f"{found}/{prefix}", strict=False))
+
+
+def seconds_to_wait(limit: Limit, *, empty_at: datetime, now: datetime) -> int:
+    """Return after how many seconds, at least one, a full bucket has room for an attempt.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    >>> limit = Limit("network", 10, timedelta(seconds=100))
+    >>> seconds_to_wait(limit, empty_at=noon + timedelta(seconds=95), now=noon)
+    5
+    """
+    missing = empty_at + limit.interval - (now + limit.window)
+    return max(1, math.ceil(missing.total_seconds()))

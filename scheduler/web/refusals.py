@@ -1,0 +1,35 @@
+"""Answers 429 or 503 on a page whose log-in was throttled or postponed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from scheduler.operations.hashing import RETRY_AFTER_SECONDS, HashQueueFull
+from scheduler.operations.throttle import TooManyAttempts
+
+
+class RefusalMiddleware:
+    """Turns `TooManyAttempts` and `HashQueueFull` of any view into a short text."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, _request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Answer the two refusals; None leaves any other exception to Django."""
+        if isinstance(error, TooManyAttempts):
+            status, seconds = 429, error.seconds
+        elif isinstance(error, HashQueueFull):
+            status, seconds = 503, RETRY_AFTER_SECONDS
+        else:
+            return None
+        return HttpResponse(
+            str(error),
+            status=status,
+            content_type="text/plain; charset=utf-8",
+            headers={"Retry-After": str(seconds)},
+        )
