@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0002_audit'),
+        ('scheduler', '0003_roles'),
     ]
 
     operations = [
