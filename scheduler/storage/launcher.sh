@@ -46,6 +46,39 @@ linked() {
   esac
 }
 
+# Whether a folder on the way to a file of the slot is a link: a program may have left one.
+through_link() {
+  rest=$1
+  walked=.
+  while :; do
+    case $rest in */*) ;; *) return 1 ;; esac
+    walked=$walked/${rest%%/*}
+    rest=${rest#*/}
+    [ ! -L "$walked" ] || return 0
+  done
+}
+
+# Refuses a name of an input or output unless it stays in the slot and is used by nothing else
+# there.  The command line that brings the names is not signed.
+check_name() {
+  folded=$(printf '%s' "$1" | LC_ALL=C tr 'A-Z' 'a-z')
+  case /$folded/ in
+    */../* | */./* | *//* | *..* | *\\* | *"$newline"*) refuse_name "$1" ;;
+    /_launcher* | /boinc_* | /init_data.xml/ | "/$own_name/") refuse_name "$1" ;;
+    /program/*) [ "$kind" != script ] || refuse_name "$1" ;;
+  esac
+  case $names in
+    *"$newline$folded$newline"*) fail 1 "Two names of inputs and outputs are the same: $1." \
+      "Hint: names that differ only in upper and lower case count as the same." ;;
+  esac
+  names=$names$folded$newline
+}
+
+refuse_name() {
+  fail 1 "'$1' cannot be the name of an input or output." \
+    "Hint: use a relative name without .. that does not begin with boinc_ or _launcher."
+}
+
 # What the client says under these names, a NAME=VALUE line for each time that it says it.
 told() {
   script=''
@@ -110,6 +143,16 @@ is_optional() { case "+$optional+" in *"+$1+"*) return 0 ;; *) return 1 ;; esac;
 
 # What the version itself wants to be told comes last.
 own=$#
+own_name=$(printf '%s' "${0##*/}" | LC_ALL=C tr 'A-Z' 'a-z')
+names=$newline
+for list in "$inputs" "$outputs"; do
+  IFS=+
+  for name in $list; do
+    unset IFS
+    decode "$name"
+    check_name "$decoded"
+  done
+done
 IFS=+
 for word in $words; do
   # An empty word is written as one %, for a shell drops empty ones.
@@ -131,7 +174,7 @@ case $kind in
   *) where=$slot up='' inside=$slot ;;
 esac
 child='' container='' engine=''
-mkdir -p "$keep/to" || fail 1 "The slot cannot be written to."
+mkdir -p "$keep/to" "$keep/from" || fail 1 "The slot cannot be written to."
 
 # One that a killed client has left behind would write into our files.
 if [ -f "$keep/child" ]; then
@@ -141,6 +184,7 @@ if [ -f "$keep/child" ]; then
   esac
 fi
 
+bad_archive="The program's archive has a link or a name that leads out of its folder."
 if [ "$kind" = script ] && [ ! -d program ]; then
   [ ! -e program ] || fail 1 "An input or output is called program, which is the program's folder." \
     "Hint: give it another open_name."
@@ -148,10 +192,19 @@ if [ "$kind" = script ] && [ ! -d program ]; then
   if linked "$archive"; then archive=$link; fi
   [ ! -d "$keep/program" ] || rm -rf "$keep/program"
   mkdir "$keep/program"
-  gzip -dc <"$archive" >"$keep/program.tar" &&
-    (cd "$keep/program" && tar -xof "$keep/program.tar") ||
+  gzip -dc <"$archive" >"$keep/program.tar" && tar -tf "$keep/program.tar" >"$keep/members" &&
+    tar -tvf "$keep/program.tar" >"$keep/kinds" ||
     fail 1 "The program cannot be unpacked. Hint: tar and gzip must be installed."
-  rm -f "$keep/program.tar"
+  # Looked at before and after, for not every tar lists a link as one.
+  if LC_ALL=C grep -E '^/|^([.][.])(/|$)|/[.][.](/|$)' "$keep/members" >/dev/null ||
+    LC_ALL=C grep -v '^[-d]' "$keep/kinds" >/dev/null; then
+    fail 1 "$bad_archive"
+  fi
+  (cd "$keep/program" && tar -xof "$keep/program.tar") ||
+    fail 1 "The program cannot be unpacked. Hint: tar and gzip must be installed."
+  [ -z "$(find "$keep/program" ! -type d \( ! -type f -o -links +1 \))" ] ||
+    fail 1 "$bad_archive"
+  rm -f "$keep/program.tar" "$keep/members" "$keep/kinds"
   [ -x "$keep/program/run.sh" ] || chmod +x "$keep/program/run.sh" || fail 1 "The program has no run.sh."
   mv "$keep/program" program
 fi
@@ -159,16 +212,29 @@ fi
 MANYHANDS_INPUT='' MANYHANDS_INPUTS='' MANYHANDS_OUTPUT='' MANYHANDS_OUTPUTS=''
 given=$has_words
 [ -z "$command" ] || given=yes
+number=0
 IFS=+
 for name in $inputs; do
   unset IFS
   decode "$name"
+  ! through_link "$decoded" || fail 1 "A folder of the input $decoded is a link."
   if linked "./$decoded"; then
-    [ ! -e "./$decoded.part" ] && [ ! -L "./$decoded.part" ] || rm -f "./$decoded.part"
-    cp "$link" "./$decoded.part" && { [ -w "./$decoded.part" ] || chmod u+w "./$decoded.part"; } &&
-      mv -f "./$decoded.part" "./$decoded" ||
-      fail 1 "The input $decoded cannot be copied from $link."
+    # At a later start only the link that the client made counts, not one that a program left.
+    if [ -f "$keep/from/$number" ]; then
+      IFS= read -r link <"$keep/from/$number"
+    elif [ -f "$keep/started" ]; then
+      link=
+    else
+      printf '%s\n' "$link" >"$keep/from/$number"
+    fi
+    if [ -n "$link" ]; then
+      rm -f "$keep/part"
+      cp "$link" "$keep/part" && { [ -w "$keep/part" ] || chmod u+w "$keep/part"; } &&
+        mv -f "$keep/part" "./$decoded" ||
+        fail 1 "The input $decoded cannot be copied from $link."
+    fi
   fi
+  number=$((number + 1))
   [ -e "$decoded" ] || fail 1 "The input $decoded is missing."
   MANYHANDS_INPUTS=$MANYHANDS_INPUTS${MANYHANDS_INPUTS:+$newline}$inside/$decoded
   [ -n "$MANYHANDS_INPUT" ] || MANYHANDS_INPUT=$inside/$decoded
@@ -181,17 +247,19 @@ number=0
 for name in $outputs; do
   unset IFS
   decode "$name"
+  ! through_link "$decoded" || fail 1 "A folder of the output $decoded is a link."
   case $decoded in */*) mkdir -p "./${decoded%/*}" ;; esac
   # Where the client wants it is written down, and the place is free for the program.
   if linked "./$decoded"; then
-    printf '%s\n' "$link" >"$keep/to/$number"
-    rm -f "./$decoded"
+    [ -f "$keep/started" ] || printf '%s\n' "$link" >"$keep/to/$number"
+    [ ! -f "$keep/to/$number" ] || rm -f "./$decoded"
   fi
   MANYHANDS_OUTPUTS=$MANYHANDS_OUTPUTS${MANYHANDS_OUTPUTS:+$newline}$inside/$decoded
   [ -n "$MANYHANDS_OUTPUT" ] || MANYHANDS_OUTPUT=$inside/$decoded
   number=$((number + 1))
 done
 unset IFS
+: >"$keep/started"
 MANYHANDS_WORKUNIT='' MANYHANDS_RESULT='' MANYHANDS_NCPUS=''
 while IFS= read -r fact; do
   case $fact in
@@ -223,7 +291,8 @@ choose_engine() {
 
 # Puts the engine's own words before those of the program.
 contain() {
-  set -- --volume "$slot:/work" --workdir /work "$image" "$@"
+  # It does not see the launcher's notes: by them it could have any file read or overwritten.
+  set -- --volume "$slot:/work" --tmpfs /work/_launcher --workdir /work "$image" "$@"
   for name in INPUT INPUTS OUTPUT OUTPUTS WORKUNIT RESULT NCPUS; do
     set -- --env "MANYHANDS_$name" "$@"
   done
@@ -303,7 +372,12 @@ for name in $outputs; do
   target=./$decoded
   [ ! -f "$keep/to/$number" ] || IFS= read -r target <"$keep/to/$number"
   left=''
-  if [ "$kind" = script ] && [ -f "program/$decoded" ]; then
+  if [ "$kind" = container ] && { [ -L "$decoded" ] || through_link "$decoded"; }; then
+    # A link that was made inside would be followed outside.
+    fail 1 "The container has left a link as $decoded. Hint: write the output itself."
+  elif through_link "$decoded"; then
+    fail 1 "A folder of the output $decoded is a link. Hint: write it into a folder of the slot."
+  elif [ "$kind" = script ] && [ -f "program/$decoded" ]; then
     left=program/$decoded
   elif [ -f "$decoded" ] && { [ -L "$decoded" ] || ! linked "./$decoded"; }; then
     left=./$decoded
@@ -313,7 +387,8 @@ for name in $outputs; do
   if [ -n "$left" ]; then
     if [ "$left" != "$target" ]; then
       if [ -L "$left" ]; then
-        cp "$left" "$target.part" && mv -f "$target.part" "$target" && rm -f "$left"
+        rm -f "$keep/part" && cp "$left" "$keep/part" && mv -f "$keep/part" "$target" &&
+          rm -f "$left"
       else
         mv -f "$left" "$target"
       fi || fail 1 "The output $decoded cannot be moved to $target."

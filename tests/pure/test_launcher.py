@@ -387,7 +387,7 @@ def test_a_container_is_run_without_network_and_sees_nothing_but_the_slot(
     assert said[-3:] == [IMAGE, "cat", "in"]
     together = " ".join(said)
     assert "--network none --read-only" in together
-    assert f"--volume {slot.path}:/work --workdir /work" in together
+    assert f"--volume {slot.path}:/work --tmpfs /work/_launcher --workdir /work" in together
     assert "--name manyhands-range_7_0" in together
     assert "--cap-drop ALL --security-opt no-new-privileges" in together
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():
