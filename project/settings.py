@@ -29,9 +29,13 @@ SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 
 # What the project is
 
+_master_url = env.web_url("MASTER_URL", "http://127.0.0.1:8000/")
 PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
-    master_url=env.web_url("MASTER_URL", "http://127.0.0.1:8000/"),
+    master_url=_master_url,
+    command_apps=env.boolean("COMMAND_APPS", default=False),
+    # A project with an https address is taken for a public one: its key is kept on another machine.
+    online_signing=env.boolean("ONLINE_SIGNING", default=not _master_url.startswith("https:")),
     ledger=env.boolean("LEDGER", default=True),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
     max_waiting_rpcs=env.integer("MAX_WAITING_RPCS", 48, at_least=1),

@@ -130,6 +130,12 @@ class ProjectConfig:
     rsync_sources: bool = False
     """Whether programs may also be fetched from rsync servers."""
 
+    command_apps: bool = False
+    """Whether apps of kind `command` are served: what they run on hosts is not signed."""
+
+    online_signing: bool = True
+    """Whether the server signs what is published, with a private key in its own folder."""
+
     max_request_bytes: int = 32 * 1024 * 1024
     """Longest scheduler request read; a longer one gets a message and a delay."""
 

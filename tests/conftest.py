@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -44,6 +45,12 @@ def own_folders(settings, tmp_path, keys_of_this_session):
     settings.KEYS_DIR = keys_of_this_session
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     signing.ensure_keys()
+
+
+@pytest.fixture
+def command_apps(settings):
+    """Switch on apps of kind command, as a trusted pool does."""
+    settings.PROJECT = replace(settings.PROJECT, command_apps=True)
 
 
 @pytest.fixture(autouse=True)

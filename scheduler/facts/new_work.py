@@ -163,6 +163,7 @@ class AppRules:
     """What an app asks of workunits that are submitted to it."""
 
     name: str
+    kind: str = "native"
     validator: str = "bitwise"
     one_result_per: str = "account"
     target_nresults: int = 1

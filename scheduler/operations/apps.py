@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
@@ -13,6 +14,7 @@ from scheduler.models import App
 from scheduler.models.science import AppKind, SuccessRule
 from scheduler.operations import app_versions, audit, templates
 from scheduler.operations.audit import Event
+from scheduler.policy.launching import COMMANDS_ARE_OFF
 from scheduler.policy.packaging import BadPackage
 from scheduler.policy.work_from_dicts import BadDescription, new_workunit
 from scheduler.queries import alerts
@@ -56,7 +58,7 @@ def create(
     app = App(name=name, kind=kind, success_rule=success_rule, created_at=now)
     if not facts.get("user_friendly_name"):
         facts["user_friendly_name"] = name
-    _set(app, facts)
+    _set(app, facts, is_new_kind=True)
     try:
         with transaction.atomic():
             app.save(force_insert=True)
@@ -81,7 +83,7 @@ def change(app: App, *, now: datetime, **facts: Any) -> App:
     if kind != app.kind and app.versions.exists():
         said = f"it is {app.kind}, and has versions. Hint: create another app."
         raise BadApp({"kind": [said]})
-    _set(app, facts)
+    _set(app, facts, is_new_kind=kind != app.kind)
     with transaction.atomic():
         app.save(update_fields=list(facts))
         audit.record(Event.APP_CHANGED, now=now, subject=f"app {app}", details=told(app, facts))
@@ -129,7 +131,7 @@ def ensure(*, name: str, now: datetime, **facts: Any) -> App:
     return found
 
 
-def _set(app: App, facts: dict[str, Any]) -> None:
+def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
     for key, value in facts.items():
         if key not in _SET:
             raise BadApp({key: ["is nothing that an app is told."]})
@@ -139,12 +141,14 @@ def _set(app: App, facts: dict[str, Any]) -> None:
         app.validate_constraints()
     except ValidationError as error:
         raise BadApp({key: list(said) for key, said in error.message_dict.items()}) from error
-    if faults := {key: said for key, said in _faults(app, facts) if said}:
+    if faults := {key: said for key, said in _faults(app, facts, is_new_kind=is_new_kind) if said}:
         raise BadApp({key: [said] for key, said in faults.items()})
 
 
-def _faults(app: App, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _faults(app: App, facts: dict[str, Any], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
     """Find what only daemons and submissions would meet later: science, defaults, templates."""
+    if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
+        yield "kind", COMMANDS_ARE_OFF
     if any(key.startswith(("validator", "assimilator")) for key in facts):
         science = {field.name: getattr(app, field.name) for field in App._meta.concrete_fields}
         yield from alerts.science_refusals(science)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Prefetch
 
@@ -20,6 +21,7 @@ from scheduler.models import Account, App, AppVersion, AppVersionFile, PlanClass
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions
 from scheduler.operations.app_versions import Facts, Published
+from scheduler.policy.launching import COMMANDS_ARE_OFF
 from scheduler.policy.packaging import (
     RUN,
     UNIX_PLATFORMS,
@@ -149,6 +151,8 @@ def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
 
 def check(app: App, order: Order, source: storage.Source | None) -> None:
     """Refuse (`BadPackage`) what no app of this kind has."""
+    if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps:
+        raise BadPackage(f"App {app} gets no versions: {COMMANDS_ARE_OFF}")
     has_files = source is not None
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
         what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"

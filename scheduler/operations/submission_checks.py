@@ -12,7 +12,8 @@ from django.conf import settings
 
 from scheduler.facts.new_work import Addressees, AppRules, NewBatch, NewWorkunit
 from scheduler.models import Account, App
-from scheduler.policy import aiming, submission
+from scheduler.policy import aiming, launching, submission
+from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.policy.roles import Right
 from scheduler.sql import fetch, fetch_one
 
@@ -58,9 +59,12 @@ def find_target(name: str) -> Target:
     if row["deprecated"]:
         msg = f"App {name} is deprecated and takes no more work. Hint: submit to its successor."
         raise UnknownApp(msg)
+    if row["kind"] == COMMAND and not settings.PROJECT.command_apps:
+        raise UnknownApp(f"App {name} takes no work: {COMMANDS_ARE_OFF}")
     speed = submission.Speed(row["fpops"] or submission.TYPICAL_FPOPS, row["hosts"])
     rules = AppRules(
         name=name,
+        kind=row["kind"],
         validator=row["validator"],
         one_result_per=row["one_result_per"],
         target_nresults=row["target_nresults"],
@@ -102,6 +106,8 @@ class Judge:
         own = submission.faults(
             workunits, max_output_bytes=settings.PROJECT.max_output_bytes, now=self._now
         )
+        if self._target.rules.kind != "native":
+            own = _with_refused_names(own, workunits)
         aimed = aiming.faults(workunits, app=self._target.rules, known=known)
         self._survey.add(workunits)
         said = aiming.warnings(workunits, app=self._target.rules, known=known)
@@ -124,6 +130,26 @@ class Judge:
         if self._wishes and not may_wish(self._submitter):
             share = "priorities follow the submitter's share, not his wish"
             yield f"The project shares fairly: {share}."
+
+
+def _with_refused_names(known: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
+    """Add the names that the launcher of these workunits would refuse on the host."""
+    found = dict(known)
+    for index, workunit in enumerate(workunits):
+        if index in known:
+            continue
+        names = [file.open_name for file in workunit.input_files]
+        names += [output.open_name for output in workunit.outputs]
+        if refused := launching.refused_names(names):
+            found[index] = tuple(
+                submission.Fault(
+                    f"{name[:60]!r} cannot be the name of an input or output of this app.",
+                    "leave out boinc_ and _launcher at its start, init_data.xml and program; "
+                    "upper and lower case count as the same.",
+                )
+                for name in refused
+            )
+    return found
 
 
 def may_wish(submitter: Account | None) -> bool:

@@ -47,6 +47,7 @@ class Facts:
     hard_to_send: int = 0
     parked: Mapping[str, int] = field(default_factory=dict)
     unknown_science: tuple[str, ...] = ()
+    unserved_command_apps: tuple[str, ...] = ()
     expiring_batches: tuple[str, ...] = ()
     open_outages: int = 0
     web_seen_at: datetime | None = None
@@ -65,6 +66,7 @@ def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
         *_late(facts, now),
         *_parked(facts),
         *_unknown_science(facts),
+        *_command_apps(facts),
         *_hard_to_send(facts),
         *_outages(facts),
         *_expiring(facts),
@@ -155,6 +157,17 @@ def _unknown_science(facts: Facts) -> Iterator[Alert]:
     for sentence in facts.unknown_science:
         said, _, hint = sentence.partition(" Hint: ")
         yield Alert("unknown_science", said, hint or "set it right in the admin.")
+
+
+def _command_apps(facts: Facts) -> Iterator[Alert]:
+    if names := facts.unserved_command_apps:
+        shown = ", ".join(names[:_MOST_NAMES]) + (" and more" if len(names) > _MOST_NAMES else "")
+        yield Alert(
+            "command_apps_off",
+            f"No work is sent for apps of kind command: {shown}.",
+            "make script apps of them, or set COMMAND_APPS=true where every host is trusted; "
+            "deprecate them to end this alert.",
+        )
 
 
 def _hard_to_send(facts: Facts) -> Iterator[Alert]:

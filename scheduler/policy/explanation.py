@@ -64,6 +64,8 @@ class Surroundings:
     parked: tuple[Parked, ...] = ()
     away_since: datetime | None = None
     predecessor: str = ""
+    #: Why nothing of its app is sent at all, as a sentence; empty if it is.
+    app_not_served: str = ""
 
 
 NOTHING_ELSE = Surroundings()
@@ -92,7 +94,8 @@ def explain(
 
 def explain_sending(around: Surroundings) -> tuple[str, ...]:
     """Whom an unsent result is for, who asked and was refused, and when it is given up."""
-    lines = [f"is only for {around.target}"] if around.target else []
+    lines = [around.app_not_served] if around.app_not_served else []
+    lines += [f"is only for {around.target}"] if around.target else []
     lines += [
         f"{one.host} asked at {at(one.at)} and was refused: {one.sentence}"
         for one in around.refused[:NAMED_HOSTS]

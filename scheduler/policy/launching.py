@@ -20,6 +20,14 @@ COMMAND: Final = "command"
 _TOUCHED = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
 #: Shells drop empty words: this stands for one.
 _EMPTY = "%"
+#: What the launcher and the client keep in a slot, and the launcher refuses as a name.
+_RESERVED = re.compile(r"(?i)_launcher.*|boinc_.*|init_data\.xml|program/.*|program")
+
+#: What is told where kind `command` is refused.
+COMMANDS_ARE_OFF: Final = (
+    "apps of kind command are switched off: the commands they run on hosts are not signed. "
+    "Hint: make a script app; or, where every host is trusted, set COMMAND_APPS=true."
+)
 
 
 def command_line(
@@ -47,6 +55,27 @@ def command_line(
     if said.strip():
         words.append(f"shell={encode(said)}" if kind == COMMAND else f"words={_list(_split(said))}")
     return " ".join([*words, "--"])
+
+
+def refused_names(names: Iterable[str]) -> list[str]:
+    """Return the names of inputs and outputs that the launcher refuses, each once.
+
+    Those that lead out of the slot, that the client or the launcher uses itself, and those that
+    differ from another only in upper and lower case.
+
+    >>> refused_names(["in", "../x", "BOINC_x", "Out", "out"])
+    ['../x', 'BOINC_x', 'out']
+    """
+    seen: set[str] = set()
+    refused = {}
+    for name in names:
+        folded = name.lower()
+        parts = name.split("/")
+        leads_out = ".." in name or "\\" in name or "\n" in name or not {"", "."}.isdisjoint(parts)
+        if leads_out or _RESERVED.fullmatch(name) or folded in seen:
+            refused[name] = None
+        seen.add(folded)
+    return list(refused)
 
 
 def encode(text: str) -> str:

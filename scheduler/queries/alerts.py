@@ -5,7 +5,7 @@ Which daemons and which science exist is asked of the daemons by name: a query i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,9 +15,18 @@ from django.utils.module_loading import import_string
 from scheduler import sql, storage
 from scheduler.models import App, ScienceFailure
 from scheduler.policy.alerts import REMIND_BEFORE, Alert, Facts, judge
+from scheduler.policy.launching import COMMAND
 
 #: Fewer free bytes than this beyond the reserve is nearly full.
 NEARLY_FULL_NBYTES = 2_000_000_000
+_APP_COLUMNS = (
+    "name",
+    "kind",
+    "validator",
+    "validator_options",
+    "assimilator",
+    "assimilator_options",
+)
 
 
 def current(*, now: datetime) -> tuple[Alert, ...]:
@@ -35,6 +44,7 @@ def facts(*, now: datetime) -> Facts:
     row = sql.fetch_one("read_troubles", params, package="scheduler.queries") or {}
     stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
     shut = storage.notice("maintenance")
+    apps = list(App.objects.filter(deprecated=False).order_by("name").values(*_APP_COLUMNS))
     return Facts(
         lives=lives(),
         daemons_paused=shut is not None and bool(shut.get("daemons", True)),
@@ -47,7 +57,8 @@ def facts(*, now: datetime) -> Facts:
         },
         hard_to_send=row["hard_to_send"],
         parked={stages[stage]: n for stage, n in sorted((row["parked"] or {}).items())},
-        unknown_science=unknown_science(),
+        unknown_science=_unknown_science(apps),
+        unserved_command_apps=_unserved_command_apps(apps),
         expiring_batches=tuple(row["expiring_batches"] or ()),
         open_outages=row["open_outages"],
         web_seen_at=row["web_seen_at"],
@@ -64,13 +75,17 @@ def lives() -> dict[str, datetime | None]:
     return {name: seen.get(name) for name in known}
 
 
-def unknown_science() -> tuple[str, ...]:
+def _unknown_science(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """A sentence for every app whose validator or assimilator does not exist, or is misled."""
-    columns = ("name", "validator", "validator_options", "assimilator", "assimilator_options")
-    apps = App.objects.filter(deprecated=False).order_by("name").values(*columns)
     return tuple(
         f"App {app['name']}: {refusal}" for app in apps for _, refusal in science_refusals(app)
     )
+
+
+def _unserved_command_apps(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    if settings.PROJECT.command_apps:
+        return ()
+    return tuple(app["name"] for app in apps if app["kind"] == COMMAND)
 
 
 def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:

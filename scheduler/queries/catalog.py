@@ -12,11 +12,14 @@ from functools import lru_cache
 from json import dumps, loads
 from typing import Any
 
+from django.conf import settings
+
 from scheduler import sql
 from scheduler.facts.handout import Version, VersionFile
 from scheduler.facts.hosts import AppFacts, Record, VersionFacts
 from scheduler.facts.machines import Machine, Usage
 from scheduler.policy import plan_classes
+from scheduler.policy.launching import COMMAND
 from scheduler.policy.plan_classes import BadPlanClass
 
 #: What is known of app versions on hosts, rows of `read_records`: by host and app version.
@@ -114,7 +117,7 @@ class Catalog:
         )
 
 
-_kept: tuple[str, Catalog] | None = None
+_kept: tuple[str, bool, Catalog] | None = None
 
 
 def current(sign: str) -> Catalog:
@@ -123,10 +126,10 @@ def current(sign: str) -> Catalog:
     The sign was read before: what is kept is never older than it.
     """
     global _kept  # noqa: PLW0603  one memory a process; threads replace it whole
-    kept = _kept
-    if kept is None or kept[0] != sign:
-        kept = _kept = (sign, _read())
-    return kept[1]
+    kept, commands = _kept, settings.PROJECT.command_apps
+    if kept is None or kept[:2] != (sign, commands):
+        kept = _kept = (sign, commands, _read(commands=commands))
+    return kept[2]
 
 
 def records(host_ids: Sequence[int]) -> Records:
@@ -135,18 +138,25 @@ def records(host_ids: Sequence[int]) -> Records:
     return {(row["host_id"], row["app_version_id"]): row for row in rows}
 
 
-def _read() -> Catalog:
+def _read(*, commands: bool) -> Catalog:
     rows = sql.fetch("read_apps", {})
     apps = {row["id"]: _app(row) for row in rows}
+    # Their versions are not sent again either, to hosts that have lost a result.
+    unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
     for row in sql.fetch("read_versions", {}):
-        versions.setdefault(row["platform"], []).append(row)
+        if row["app_id"] not in unserved:
+            versions.setdefault(row["platform"], []).append(row)
     files: dict[int, list[VersionFile]] = {}
     for file in sql.fetch_into(VersionFile, "read_version_files", {}):
         files.setdefault(file.app_version_id, []).append(file)
     return Catalog(
         apps=apps,
-        current={row["id"]: apps[row["id"]] for row in rows if not row["deprecated"]},
+        current={
+            row["id"]: apps[row["id"]]
+            for row in rows
+            if not row["deprecated"] and row["id"] not in unserved
+        },
         versions=versions,
         files=files,
     )

@@ -36,6 +36,7 @@ from scheduler.policy.explanation import (
     explain_result,
     explain_sending,
 )
+from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.policy.outages import is_silent
 from scheduler.queries.timeline import describe_move, moves_of
 
@@ -146,7 +147,14 @@ def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
         parked=_parked(workunit_id),
         away_since=sign if is_away else None,
         predecessor=_predecessor(workunit),
+        app_not_served=_app_not_served(workunit),
     )
+
+
+def _app_not_served(workunit: Workunit) -> str:
+    if workunit.app.kind == COMMAND and not settings.PROJECT.command_apps:
+        return f"is not sent: {COMMANDS_ARE_OFF}"
+    return ""
 
 
 def _host(host: Host | None, host_id: int) -> str:

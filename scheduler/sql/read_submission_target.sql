@@ -1,6 +1,7 @@
 -- The app that work is submitted to, its versions, and how fast the newest hosts are.
 SELECT
     app.id,
+    app.kind,
     app.deprecated,
     app.validator,
     app.one_result_per,

@@ -58,6 +58,7 @@ def test_nonsense_of_an_app_is_refused_by_field() -> None:
     assert not App.objects.exists()
 
 
+@pytest.mark.usefixtures("command_apps")
 def test_an_app_with_versions_keeps_its_kind_but_may_change_its_rule() -> None:
     app = apps.create(name="wave", kind="command", now=NOON)
     apps.change(app, now=NOON, kind="container")
@@ -87,6 +88,7 @@ def test_a_script_is_published_from_a_shell_for_every_unix(tmp_path: Path) -> No
         run("publish_app", "wave", "1.00", "--kind", "script")
 
 
+@pytest.mark.usefixtures("command_apps")
 def test_commands_and_containers_are_published_without_files() -> None:
     made = ["--create-app", "--kind"]
     assert "with 1 file." in run("publish_app", "sh", "1.00", *made, "command")

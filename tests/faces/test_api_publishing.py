@@ -137,6 +137,7 @@ def test_a_further_platform_is_added_and_all_or_none_are(staff) -> None:
     assert AppVersion.objects.count() == 2
 
 
+@pytest.mark.usefixtures("command_apps")
 def test_a_command_has_no_files_but_the_launcher(staff) -> None:
     an_app("command")
     answer = send(staff, platforms=[LINUX])

@@ -34,6 +34,7 @@ def test_a_report_is_judged_by_the_rule_of_its_app(rule, said, upload, outcome) 
     assert Result.objects.get().outcome == outcome
 
 
+@pytest.mark.usefixtures("command_apps")
 def test_a_launcher_is_told_the_rule_the_names_and_the_command_line() -> None:
     app = an_app(kind="command", success_rule="both")
     workunits(app, 1, command_line="sort <in >out && echo 'it is'")

@@ -91,7 +91,7 @@ def test_an_empty_name_is_refused(slot: Slot) -> None:
     words = slot.words("command", "echo 1", "exit_code", (), ())
     words = [word.replace("out=", "out=%") if word == "out=" else word for word in words]
     assert "out=%" in words
-    import subprocess  # noqa: PLC0415
+    import subprocess
 
     done = subprocess.run(words, cwd=slot.path, capture_output=True, timeout=30, check=False)
     assert done.returncode == 1

@@ -32,7 +32,9 @@ def make_project(stage, tmp_path):
 @pytest.fixture(scope="module")
 def shared_project(tmp_path_factory):
     """A project that serves all stories of a module; each has apps and clients of its own."""
-    made = Project(tmp_path_factory.mktemp("shared") / "project", PURGE_AFTER="3600")
+    made = Project(
+        tmp_path_factory.mktemp("shared") / "project", PURGE_AFTER="3600", COMMAND_APPS="true"
+    )
     try:
         made.start()
         yield made

@@ -1,0 +1,102 @@
+"""Apps of kind `command` run what is not signed: they are off unless an operator switches them on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.models import App
+from scheduler.operations import apps, submit
+from scheduler.policy import launching
+from scheduler.queries import alerts
+from scheduler.queries.work import explanation_of_workunit
+from tests.conftest import NOON
+from tests.scripted_client import a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_setting_is_off_unless_it_is_switched_on(settings) -> None:
+    assert settings.PROJECT.command_apps is False
+
+
+def test_creating_a_command_app_is_refused_with_a_hint() -> None:
+    with pytest.raises(apps.BadApp, match=r"switched off.* Hint: .*COMMAND_APPS=true"):
+        apps.create(name="sh", kind="command", now=NOON)
+    with pytest.raises(CommandError, match="COMMAND_APPS=true"):
+        call_command("create_app", "sh", "--kind", "command")
+    assert not App.objects.exists()
+
+
+def test_a_script_app_is_not_made_a_command_app() -> None:
+    app = apps.create(name="sum", kind="script", now=NOON)
+    with pytest.raises(apps.BadApp, match="COMMAND_APPS=true"):
+        apps.change(app, kind="command")
+
+
+def test_publishing_a_version_is_refused_with_a_hint(settings) -> None:
+    settings.PROJECT = replace(settings.PROJECT, command_apps=True)
+    apps.create(name="sh", kind="command", now=NOON)
+    settings.PROJECT = replace(settings.PROJECT, command_apps=False)
+    with pytest.raises(CommandError, match="COMMAND_APPS=true"):
+        call_command("publish_app", "sh", "1.00")
+
+
+def test_submitting_is_refused_with_a_hint() -> None:
+    an_app("sh", kind="command")
+    with pytest.raises(submit.SubmissionRefused, match="COMMAND_APPS=true"):
+        submit.submit(app="sh", workunits=[NewWorkunit(command_line="id")], now=NOON)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_work_that_is_there_is_not_sent(settings, lost: bool) -> None:
+    app = an_app("sh", kind="command")
+    [workunit] = workunits(app, 1, command_line="id")
+    client = a_client()
+    if lost:
+        settings.PROJECT = replace(settings.PROJECT, command_apps=True)
+        assert len(client.ask_for_work()) == 1
+        client.held.clear()
+        settings.PROJECT = replace(settings.PROJECT, command_apps=False)
+    reply = client.ask(cpu_req_secs=1.0)
+    assert reply.results == reply.workunits == reply.app_versions == ()
+    if not lost:
+        reasons = explanation_of_workunit(workunit.pk, now=timezone.now()).reasons
+        assert any("COMMAND_APPS=true" in reason for reason in reasons)
+
+
+def test_an_alert_names_the_apps(settings) -> None:
+    an_app("sh", kind="command")
+    [alert] = [one for one in alerts.current(now=NOON) if one.kind == "command_apps_off"]
+    assert "sh" in alert.sentence
+    settings.PROJECT = replace(settings.PROJECT, command_apps=True)
+    assert not [one for one in alerts.current(now=NOON) if one.kind == "command_apps_off"]
+
+
+@pytest.mark.usefixtures("command_apps")
+def test_switched_on_it_is_sent() -> None:
+    workunits(an_app("sh", kind="command"), 1, command_line="id")
+    [name] = a_client().ask_for_work()
+    assert name.startswith("sh_")
+
+
+@pytest.mark.parametrize("name", ["boinc_finish_called", "init_data.xml", "_launcher/to/0", "IN"])
+def test_names_that_the_launcher_refuses_are_refused_at_submission(name: str) -> None:
+    an_app("sum", kind="script")
+    new = NewWorkunit(
+        input_files=(NewFile(open_name="in", content=b"1"),),
+        outputs=(NewOutput(open_name=name),),
+    )
+    with pytest.raises(submit.BadWorkunits, match="cannot be the name of an input or output"):
+        submit.submit(app="sum", workunits=[new], now=NOON)
+
+
+def test_ordinary_names_are_not_refused() -> None:
+    assert (
+        launching.refused_names(["in", "data/in put", "-r", "out.log", ".hidden", "programs"]) == []
+    )
