@@ -234,7 +234,7 @@ def _publish() -> None:
         position=0,
         main_program=True,
         executable=True,
-        signature=signing.sign_digest(staged.digest.md5),
+        signature=signing.sign(staged.data),
     )
 
 

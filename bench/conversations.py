@@ -208,7 +208,7 @@ def _work(number: int, results: int) -> Work:
                 main_program=True,
                 executable=True,
                 copy_file=False,
-                signature=signing.sign_digest("1" * 32),
+                signature=signing.sign(b"a program"),
             )
         ]
     return work

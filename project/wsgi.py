@@ -27,6 +27,7 @@ from django.conf import settings  # noqa: E402 - the same
 
 from project import heartbeat, slow_clients  # noqa: E402 - needs the settings read
 from project.proxies import believe  # noqa: E402 - the same
+from scheduler import signing  # noqa: E402 - the same
 from scheduler.rpc.downloads import download_app  # noqa: E402 - the same
 from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
 from scheduler.rpc.uploads import upload_app  # noqa: E402 - the same
@@ -41,6 +42,9 @@ SHORT_WAYS = (
     ("/upload/", upload_app),
     ("/download/", download_app),
 )
+
+# Without it no client could be answered: better that the server does not start.
+signing.code_sign_key_text()
 
 # Only a web server imports this file: commands and daemons have other ways of being seen.
 heartbeat.start()

@@ -4,9 +4,13 @@ Under ``settings.KEYS_DIR``, a folder for the owner only::
 
     code_sign_private, code_sign_public          RSA 1024 in BOINC's text format (PROTOCOL 4.1)
     code_sign_private.<n>, code_sign_public.<n>  earlier pairs, to vouch for the current one
+    code_sign_rotation.<n>                       signature by pair <n> over the current public key
     upload_grant_keys                            "<id> <secret>" a line, newest first
+    upload_grant_keys.revoked                    lines that grant nothing any more
     account_seal_key                             Fernet keys, one a line, newest first
 
+With `ONLINE_SIGNING` off the private halves are on another machine (docs/signing.md).  Clients take
+any signed text for a new key, so what is signed is a content that is looked at, never a digest.
 A key file that changes is read again, so that no process needs a restart after a rotation.
 """
 
@@ -18,18 +22,21 @@ import fcntl
 import functools
 import hashlib
 import hmac
+import io
 import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.conf import settings
 
+from scheduler.policy.key_text import START_NBYTES, looks_like_key
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 # Descriptors, modes and versions of files: pathlib has no words for most of this.
 # ruff: noqa: PTH104, PTH116, PTH123
@@ -43,6 +50,7 @@ _HEX_DIGITS: Final = frozenset("0123456789abcdefABCDEF")
 _NEW_LINE: Final = "\n"
 _GRANT_ID: Final = 4
 _GRANT: Final = _GRANT_ID + 32
+_CHUNK: Final = 1 << 20
 
 
 class KeyMissing(Exception):
@@ -53,11 +61,21 @@ class BadKey(ValueError):
     """A text that is no key, or a sealed text that no key of ours opens."""
 
 
+class KeyShaped(ValueError):
+    """A content that clients could take for a public key; it is never signed."""
+
+
+class BadRotation(ValueError):
+    """A new key or the signature over it cannot be installed. Hint: the message says why."""
+
+
 class Grant(enum.Enum):
-    """What is to be said of an upload grant."""
+    """The verdict on an upload grant."""
 
     GOOD = "good"
     BAD = "bad"
+    #: By a key that an operator has revoked: whoever has stolen it could have made it.
+    REVOKED = "revoked key"
     #: Well formed, but by a key that is not here: one that an operator can put back.
     UNKNOWN_KEY = "unknown key"
 
@@ -80,11 +98,13 @@ class _PrivateKey:
 def ensure_keys() -> None:
     """Make what is missing in the keys folder; several processes may do so at once.
 
-    A public code-sign key without its private half is left alone: some projects keep that half
-    on another machine and import signatures.
+    A public code-sign key without its private half is left alone: that half is on another machine.
+    With `ONLINE_SIGNING` off no pair is made here, for the same reason.
     """
     with _key_folder_locked() as folder:
-        if not (folder / "code_sign_public").exists():
+        has_private = (folder / "code_sign_private").exists()
+        may_make = settings.PROJECT.online_signing or has_private
+        if not (folder / "code_sign_public").exists() and may_make:
             if not (folder / "code_sign_private").exists():
                 _save(folder / "code_sign_private", _private_text(_new_private_key()))
             _publish_private(folder)
@@ -94,25 +114,127 @@ def ensure_keys() -> None:
             _save(folder / "account_seal_key", Fernet.generate_key().decode() + "\n")
 
 
-def rotate_code_sign_key() -> None:
-    """Make a new code-sign pair; the current one stays to vouch for it (PROTOCOL 4.4)."""
-    with _key_folder_locked() as folder:
-        number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
-        # In this order a crash leaves a whole old pair, or a new private key without a public
-        # one, which ensure_keys adds; never two halves that do not fit.
-        for half in ("code_sign_private", "code_sign_public"):
-            if (folder / half).exists():
-                _save(folder / f"{half}.{number}", (folder / half).read_text())
-        (folder / "code_sign_public").unlink()
-        _save(folder / "code_sign_private", _private_text(_new_private_key()))
-        _publish_private(folder)
+class NewCodeSignKey:
+    """A code signing pair that was just made and is not in force yet."""
+
+    def __init__(self) -> None:
+        self._private = _new_private_key()
+
+    def sign(self, content: bytes | BinaryIO) -> str:
+        """Return the signature over a content by this key; raises KeyShaped."""
+        return _sign(_signable_md5(content), self._private)
+
+    def install(self, *, revoke: bool = False) -> None:
+        """Put it in force; the current pair stays to vouch for it (PROTOCOL 4.4).
+
+        With `revoke` the earlier private keys sign the new public key now, once, and are deleted.
+        """
+        with _key_folder_locked() as folder:
+            _set_aside(folder)
+            _save(folder / "code_sign_private", _private_text(self._private))
+            _publish_private(folder)
+            if revoke:
+                _sign_rotations_and_forget(folder)
 
 
-def rotate_upload_grant_key() -> None:
-    """Grant uploads by a new key from now on; the earlier ones stay good."""
+def rotate_code_sign_key(*, revoke: bool = False) -> None:
+    """Make a new code signing pair and put it in force, as `NewCodeSignKey.install` does."""
+    NewCodeSignKey().install(revoke=revoke)
+
+
+def install_code_sign_key(
+    public_text: str, rotation_signatures: Collection[str] = (), *, revoke: bool = False
+) -> None:
+    """Put a public key in force whose private half is on another machine.
+
+    `rotation_signatures` are by earlier keys over the new one, stripped: clients that hold the
+    signer's key take the new one over.  With `revoke` the earlier private keys that are here sign
+    it as well, once, and are deleted.  Raises BadKey for a text that is no public key, and
+    BadRotation for a signature by none of the earlier keys.
+    """
+    new = _canonical_public_text(public_text)
     with _key_folder_locked() as folder:
-        path = folder / "upload_grant_keys"
-        _save(path, _new_grant_line() + path.read_text())
+        current = folder / "code_sign_public"
+        if current.exists() and current.read_text().split() != new.split():
+            _check_rotations(folder, new, rotation_signatures)
+            _set_aside(folder)
+            (folder / "code_sign_private").unlink(missing_ok=True)
+        _save(current, new)
+        _keep_rotations(folder, new, rotation_signatures)
+        if revoke:
+            _sign_rotations_and_forget(folder)
+
+
+def _set_aside(folder: Path) -> None:
+    """Keep the current pair under the next number, and clear its place.
+
+    In this order a crash leaves a whole old pair, or a new private key without a public one, which
+    `ensure_keys` adds; never two halves that do not fit.
+    """
+    number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
+    for half in ("code_sign_private", "code_sign_public"):
+        if (folder / half).exists():
+            _save(folder / f"{half}.{number}", (folder / half).read_text())
+    (folder / "code_sign_public").unlink()
+
+
+def _canonical_public_text(text: str) -> str:
+    n, e = _parse_public(text)
+    return _public_text(n, e)
+
+
+def _check_rotations(folder: Path, new: str, signatures: Collection[str]) -> None:
+    digest = _md5(new.strip())
+    earlier = [path.read_text() for path in _public_paths(folder)]
+    for signature in signatures:
+        if not any(verify(digest, signature, public) for public in earlier):
+            message = (
+                "A rotation signature is by none of this project's keys over the new key.\n"
+                "Hint: make it by `python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC`, with the "
+                "private half of the key in force until now."
+            )
+            raise BadRotation(message)
+
+
+def _keep_rotations(folder: Path, new: str, signatures: Collection[str]) -> None:
+    digest = _md5(new.strip())
+    for path in _old_public_paths(folder):
+        for signature in signatures:
+            if verify(digest, signature, path.read_text()):
+                _save(folder / f"code_sign_rotation{path.suffix}", signature.strip() + "\n")
+
+
+def _sign_rotations_and_forget(folder: Path) -> None:
+    digest = _md5((folder / "code_sign_public").read_text().strip())
+    for path in _old_public_paths(folder):
+        private = folder / f"code_sign_private{path.suffix}"
+        if private.exists():
+            signature = _sign(digest, _parse_private(private.read_text()))
+            _save(folder / f"code_sign_rotation{path.suffix}", signature)
+            private.unlink()
+    _sign.cache_clear()
+    _loaded.clear()
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def private_code_sign_key_is_here() -> bool:
+    """Whether a private code signing key, the current or an earlier one, is in the keys folder."""
+    return any(Path(settings.KEYS_DIR).glob("code_sign_private*"))
+
+
+def rotate_upload_grant_key(*, revoke: bool = False) -> None:
+    """Grant uploads by a new key from now on; the earlier ones stay good unless `revoke`."""
+    with _key_folder_locked() as folder:
+        path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
+        earlier = path.read_text()
+        if revoke:
+            # First: a crash leaves the keys in both files, good still, and the command is repeated.
+            before = revoked.read_text() if revoked.exists() else ""
+            _save(revoked, earlier + before)
+        _save(path, _new_grant_line() + ("" if revoke else earlier))
 
 
 @contextlib.contextmanager
@@ -232,12 +354,34 @@ def code_sign_key_text() -> str:
     return _load("code_sign_public", _stripped)
 
 
-def sign_digest(md5_hex: str) -> str:
-    """Return the signature over content of this MD5, as ``<file_signature>`` holds it.
+def sign(content: bytes | BinaryIO) -> str:
+    """Return the signature over a content, as ``<file_signature>`` holds it.
 
-    Raises KeyMissing where the private key is kept elsewhere.
+    An open file is read from where it stands.  Raises KeyShaped for a content that clients could
+    take for a public key, and KeyMissing where the private key is kept elsewhere.
     """
-    return _sign(md5_hex, _load("code_sign_private", _parse_private))
+    return _sign(_signable_md5(content), _load("code_sign_private", _parse_private))
+
+
+def refuse_key_shaped(start: bytes, name: str = "The content") -> None:
+    """Raise KeyShaped if a content that begins so could be taken for a public key by a client."""
+    if looks_like_key(start):
+        message = (
+            f"{name} could be taken for a public key by a client: a signature over it would "
+            "replace the project's key. Hint: put a line of words, such as a comment, at its "
+            "beginning, or compress it."
+        )
+        raise KeyShaped(message)
+
+
+def _signable_md5(content: bytes | BinaryIO) -> str:
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    start = file.read(START_NBYTES)
+    refuse_key_shaped(start)
+    hashed = hashlib.md5(start, usedforsecurity=False)
+    while chunk := file.read(_CHUNK):
+        hashed.update(chunk)
+    return hashed.hexdigest()
 
 
 def verify(md5_hex: str, signature: str, public_text: str) -> bool:
@@ -256,16 +400,27 @@ def rotation_signature(old_public_text: str) -> str | None:
     Over the stripped text: clients refuse the other (PROTOCOL 4.4).
     """
     wanted = "".join(old_public_text.split()).lower()
-    current = code_sign_key_text()
-    digest = hashlib.md5(current.encode(), usedforsecurity=False).hexdigest()
-    for path in [Path(settings.KEYS_DIR, "code_sign_public"), *_old_public_paths()]:
+    digest = _md5(code_sign_key_text())
+    for path in _public_paths():
         if "".join(_load(path.name, _stripped).split()).lower() == wanted:
-            try:
-                private = _load(path.name.replace("public", "private"), _parse_private)
-            except KeyMissing:
-                return None
-            return _sign(digest, private)
+            return _rotation_by(path, digest)
     return None
+
+
+def _rotation_by(public: Path, digest: str) -> str | None:
+    """The signature by a key over the current one: that of another machine, or made here."""
+    with contextlib.suppress(KeyMissing):
+        signature = _load(f"code_sign_rotation{public.suffix}", _stripped)
+        if verify(digest, signature, _load(public.name, _stripped)):
+            return signature + "\n"
+    with contextlib.suppress(KeyMissing):
+        return _sign(digest, _load(f"code_sign_private{public.suffix}", _parse_private))
+    return None
+
+
+def _public_paths(folder: Path | None = None) -> list[Path]:
+    folder = folder or Path(settings.KEYS_DIR)
+    return [folder / "code_sign_public", *_old_public_paths(folder)]
 
 
 def _old_public_paths(folder: Path | None = None) -> list[Path]:
@@ -316,7 +471,7 @@ def check_upload_grant(name: str, max_nbytes: int, grant: str) -> Grant:
         return Grant.BAD
     secret = _grant_keys().get(given[:_GRANT_ID])
     if secret is None:
-        return Grant.UNKNOWN_KEY
+        return Grant.REVOKED if given[:_GRANT_ID] in _revoked_grants() else Grant.UNKNOWN_KEY
     good = hmac.compare_digest(given[_GRANT_ID:], _mac(secret, name, max_nbytes))
     return Grant.GOOD if good else Grant.BAD
 
@@ -328,6 +483,13 @@ def _mac(secret: bytes, name: str, max_nbytes: int) -> bytes:
 
 def _grant_keys() -> dict[bytes, bytes]:
     return _load("upload_grant_keys", _parse_grant_keys)
+
+
+def _revoked_grants() -> dict[bytes, bytes]:
+    try:
+        return _load("upload_grant_keys.revoked", _parse_grant_keys)
+    except KeyMissing:
+        return {}
 
 
 def _parse_grant_keys(text: str) -> dict[bytes, bytes]:
@@ -387,8 +549,8 @@ def _load(name: str, read: Callable[[str], T]) -> T:
             _loaded[path, read] = kept
     except FileNotFoundError:
         message = (
-            f"Key file {path} is missing.\nHint: restore it from a backup; a new project gets "
-            "its keys from ensure_keys."
+            f"Key file {path} is missing.\nHint: restore it from a backup; for a code signing key "
+            "on another machine see docs/signing.md."
         )
         raise KeyMissing(message) from None
     value: T = kept[1]

@@ -38,7 +38,7 @@ def an_app(name: str = "upper", *, version_num: int = 100, **fields: Any) -> App
         position=0,
         main_program=True,
         executable=True,
-        signature=signing.sign_digest(staged.digest.md5),
+        signature=signing.sign(staged.data),
     )
     return app
 

@@ -3,8 +3,8 @@
 Theory of operation.  A version is known to clients by four facts (app, platform, number, plan
 class) and never changes once they know it (PROTOCOL trap 5); its files' names contain the version
 and the hash (trap 4).  Publishing the same again changes nothing; publishing something else under
-known facts is refused.  Signatures are made here, or come beside the files when the private key
-is kept elsewhere.
+known facts is refused.  Signatures are made here only with `ONLINE_SIGNING` on; else they come with
+the files, made on another machine (docs/signing.md), and are verified before anything is written.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
+from django.conf import settings
 from django.db import transaction
 
 from scheduler import signing, storage
@@ -25,6 +26,7 @@ from scheduler.operations import files as file_rows
 from scheduler.operations.audit import Event
 from scheduler.operations.file_holds import Holds
 from scheduler.operations.files import KnownFile
+from scheduler.policy.key_text import START_NBYTES
 from scheduler.policy.packaging import (
     KNOWN_PLATFORMS,
     BadPackage,
@@ -39,6 +41,8 @@ __all__ = [
     "BadSignature",
     "Facts",
     "Published",
+    "SignatureMissing",
+    "Signed",
     "UnknownApp",
     "UnknownPlatform",
     "VersionExists",
@@ -47,12 +51,14 @@ __all__ = [
     "kept",
     "publish",
     "publish_package",
-    "rotate_key",
+    "sign",
     "staged",
 ]
 
 _MAX_APP_NAME = 60
 _MAX_VERSION = 2**31 - 1
+#: As many files are named in an error.
+_NAMED = 10
 
 
 class UnknownApp(LookupError):
@@ -76,7 +82,21 @@ class VersionExists(ValueError):
 
 
 class BadSignature(ValueError):
-    """A signature beside a file is not the project's. Hint: sign the file anew."""
+    """A signature that came with a version is not the project's. Hint: sign the file again."""
+
+
+class SignatureMissing(BadSignature):
+    """The server does not sign by itself, and no signature came. Hint: the message names files."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Name the files, and the commands that sign them."""
+        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        super().__init__(
+            f"No signature was given for {shown}, and this server signs nothing "
+            "(ONLINE_SIGNING is off). Hint: write them by `manage.py publish_app ... --prepare "
+            "DIR`, sign them on the machine that has the key by `python3 sign.py sign DIR`, and "
+            "publish with their .sig files (docs/signing.md)."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +106,18 @@ class Published:
     version: AppVersion
     file_names: tuple[str, ...]
     created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A package's files, staged in their order, and the signature of each, None without one.
+
+    `made_here` says which were made by this server.
+    """
+
+    contents: Sequence[storage.Staged]
+    signatures: Sequence[str | None]
+    made_here: Sequence[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +153,18 @@ def publish(  # noqa: PLR0913  the four facts of a version, its files, and two c
     under a known version (`VersionExists`); a signature that does not verify (`BadSignature`).
     """
     package = unpack(files, main_program=main_program, executables=executables)
-    with staged(package) as contents, transaction.atomic():
-        [done] = publish_package(
-            app=find_app(app, create=create_app, now=now),
-            platforms=[platform],
-            facts=Facts(version_num=version_num, plan_class=plan_class),
-            package=package,
-            contents=contents,
-            create_platform=create_platform,
-            now=now,
-        )
+    with staged(package) as contents:
+        signed = sign(package, contents)
+        with transaction.atomic():
+            [done] = publish_package(
+                app=find_app(app, create=create_app, now=now),
+                platforms=[platform],
+                facts=Facts(version_num=version_num, plan_class=plan_class),
+                package=package,
+                signed=signed,
+                create_platform=create_platform,
+                now=now,
+            )
     return done
 
 
@@ -140,13 +174,14 @@ def publish_package(
     platforms: Sequence[str],
     facts: Facts,
     package: Package,
-    contents: Sequence[storage.Staged],
+    signed: Signed,
     create_platform: bool = False,
     now: datetime,
 ) -> list[Published]:
     """Publish one package for several platforms, in the caller's transaction.
 
-    `contents` are the package's files, staged in their order.  Raises as `publish` does.
+    `signed` has the package's files, as `sign` gave them.  Raises as `publish` does, and
+    `SignatureMissing`.
     """
     if not 0 < facts.version_num <= _MAX_VERSION:
         msg = (
@@ -154,10 +189,7 @@ def publish_package(
             f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
         )
         raise BadPackage(msg)
-    signatures = [
-        _signature(file, item.digest.md5)
-        for file, item in zip(package.files, contents, strict=True)
-    ]
+    contents = signed.contents
     found = _platforms(platforms, create=create_platform)
 
     @functools.cache
@@ -165,17 +197,24 @@ def publish_package(
         known, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
         return [known[item.digest.sha256] for item in contents]
 
+    @functools.cache
+    def signatures() -> Sequence[str]:
+        return _complete(package, signed, now)
+
     files = _Files(package, contents, signatures, keep)
     return [_publish(app, platform, facts, files, now) for platform in found]
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What a package brings, file by file; `keep` gives it rows, when they are first needed."""
+    """What a package brings, file by file.
+
+    `keep` gives it rows, and `signatures` are complete, when they are first needed.
+    """
 
     package: Package
     contents: Sequence[storage.Staged]
-    signatures: Sequence[str]
+    signatures: Callable[[], Sequence[str]]
     keep: Callable[[], Sequence[KnownFile]]
 
 
@@ -196,6 +235,18 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: dat
     )
     if created:
         names = _attach(version, files)
+        audit.record(
+            audit.Event.VERSION_PUBLISHED,
+            now=now,
+            subject=str(version),
+            details={
+                "app_version_id": version.pk,
+                "files": {
+                    name: item.digest.sha256
+                    for name, item in zip(names, files.contents, strict=True)
+                },
+            },
+        )
     else:
         names = _same_or_refused(version, facts, files.package, files.contents)
     return Published(version, names, created)
@@ -245,13 +296,85 @@ def _stage(content: bytes | str) -> storage.Staged:
     return storage.stage_file(content)
 
 
-def _signature(file: PackedFile, md5: str) -> str:
-    if file.signature is None:
-        return signing.sign_digest(md5)
-    if not signing.verify(md5, file.signature, signing.code_sign_key_text()):
-        msg = f"The signature beside {file.name} is not the project's. Hint: sign it anew."
+def given_signatures(
+    files: Sequence[PackedFile],
+    contents: Sequence[storage.Staged],
+    signatures: Mapping[str, str],
+    *,
+    public_key: str | None = None,
+) -> list[str | None]:
+    """Verify the signatures that came with files, and return that of each file, None without one.
+
+    By the current public key, or `public_key`.  Raises `BadPackage` for a content that clients
+    could take for a key, and `BadSignature` for a signature that is over none of the files.
+    """
+    known: list[str | None] = []
+    unused = dict(signatures)
+    for file, item in zip(files, contents, strict=True):
+        with item.open() as content:
+            try:
+                signing.refuse_key_shaped(content.read(START_NBYTES), f"The content of {file.name}")
+            except signing.KeyShaped as error:
+                raise BadPackage(str(error)) from error
+        key = public_key or signing.code_sign_key_text()
+        if file.signature is not None:
+            if not signing.verify(item.digest.md5, file.signature, key):
+                msg = f"The signature beside {file.name} is not the project's. Hint: sign it again."
+                raise BadSignature(msg)
+            known.append(file.signature)
+            continue
+        good = [n for n, text in signatures.items() if signing.verify(item.digest.md5, text, key)]
+        known.append(signatures[good[0]] if good else None)
+        for name in good:
+            unused.pop(name, None)
+    if unused:
+        names = ", ".join(sorted(unused)[:_NAMED])
+        msg = (
+            f"{names} is not by the project's key over one of the files. "
+            "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
+        )
         raise BadSignature(msg)
-    return file.signature
+    return known
+
+
+def sign(
+    package: Package,
+    contents: Sequence[storage.Staged],
+    signatures: Mapping[str, str] | None = None,
+) -> Signed:
+    """Verify the signatures that came with a package, and make the others where the server may.
+
+    `signatures` were made on another machine, by the names they came under.  To be called before
+    the contents are kept.  Raises as `given_signatures` does, and `signing.KeyMissing`.
+    """
+    known = given_signatures(package.files, contents, signatures or {})
+    made_here = [signature is None and settings.PROJECT.online_signing for signature in known]
+    for position, (item, is_ours) in enumerate(zip(contents, made_here, strict=True)):
+        if is_ours:
+            with item.open() as content:
+                known[position] = signing.sign(content)
+    return Signed(contents, known, made_here)
+
+
+def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:
+    """Return the signatures, and record those made here; raises `SignatureMissing`."""
+    complete, missing = [], []
+    rows = zip(package.files, signed.contents, signed.signatures, signed.made_here, strict=True)
+    for file, item, signature, is_ours in rows:
+        if signature is None:
+            missing.append(file.name)
+            continue
+        complete.append(signature)
+        if is_ours:
+            audit.record(
+                audit.Event.FILE_SIGNED,
+                now=now,
+                subject=file.name,
+                details={"sha256": item.digest.sha256, "nbytes": item.digest.nbytes},
+            )
+    if missing:
+        raise SignatureMissing(missing)
+    return complete
 
 
 def find_app(name: str, *, create: bool = False, now: datetime) -> App:
@@ -304,25 +427,6 @@ def _described(package: Package) -> dict[str, object]:
     return facts
 
 
-def rotate_key() -> int:
-    """Make a new code-sign key and sign every published file by it; returns how many files.
-
-    Clients take the new key over because the old one vouches for it (PROTOCOL 4.4), and check by it
-    whatever they fetch from then on.  A reply made in the instant between may carry an old
-    signature: that result errs and is computed again.  Raises `signing.KeyMissing` where the
-    private half is elsewhere.
-    """
-    with transaction.atomic():
-        files = list(
-            AppVersionFile.objects.select_related("file").order_by("pk").select_for_update()
-        )
-        signing.rotate_code_sign_key()
-        for file in files:
-            file.signature = signing.sign_digest(file.file.md5)
-        AppVersionFile.objects.bulk_update(files, ["signature"], batch_size=1000)
-    return len(files)
-
-
 def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
     rows = files.keep()
     AppVersionFile.objects.bulk_create(
@@ -337,7 +441,7 @@ def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
             signature=signature,
         )
         for position, (file, row, signature) in enumerate(
-            zip(files.package.files, rows, files.signatures, strict=True)
+            zip(files.package.files, rows, files.signatures(), strict=True)
         )
     )
     published = [{"name": row.name, "sha256": row.sha256} for row in rows]

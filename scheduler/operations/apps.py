@@ -112,6 +112,12 @@ def told(app: App, names: Iterable[str]) -> dict[str, Any]:
     return {"changed": changed} | {name: getattr(app, name) for name in changed if name in _TOLD}
 
 
+def draft(*, name: str, kind: str) -> App:
+    """Return the app of this name, or one that is not saved; raises `app_versions.UnknownApp`."""
+    app_versions.check_app_name(name)
+    return App.objects.filter(name=name).first() or App(name=name, kind=kind)
+
+
 def ensure(*, name: str, now: datetime, **facts: Any) -> App:
     """Find an app by name, or create it so; one of another kind or rule is refused (`BadPackage`).
 

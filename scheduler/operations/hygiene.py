@@ -15,7 +15,20 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from scheduler.models import Account, AccountKey, Batch, CreditEntry, Host, Result, Team, Workunit
+from scheduler import storage
+from scheduler.models import (
+    Account,
+    AccountKey,
+    AppVersionFile,
+    Batch,
+    CreditEntry,
+    Host,
+    Result,
+    Team,
+    Workunit,
+)
+from scheduler.operations import republishing
+from scheduler.policy.key_text import START_NBYTES, looks_like_key
 
 #: How many hosts and accounts one call sweeps at the most.
 AT_A_TIME = 200
@@ -43,6 +56,51 @@ class Swept:
     def total(self) -> int:
         """All of them together."""
         return self.hosts + self.accounts + self.keys + self.sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is published and should not stay so; each is a sentence with a hint."""
+
+    old_launchers: tuple[str, ...] = ()
+    key_shaped: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """All of them, a list of names in each."""
+        found = []
+        if self.old_launchers:
+            found.append(
+                "These versions have an older launcher than this server writes: "
+                f"{', '.join(self.old_launchers)}. Hint: `manage.py republish_apps`."
+            )
+        if self.key_shaped:
+            found.append(
+                "The content of these signed files could be taken for a key by clients: "
+                f"{', '.join(self.key_shaped)}. Hint: publish versions without them, deprecate "
+                "those that have them, and run `manage.py rotate_key code-sign --revoke`."
+            )
+        if self.unreadable:
+            found.append(
+                f"These signed files cannot be read: {', '.join(self.unreadable)}. "
+                "Hint: run `manage.py fsck`."
+            )
+        return found
+
+
+def look_at_published() -> Findings:
+    """Look at every signed file: launchers of current versions, and the beginning of the others."""
+    old = republishing.with_old_launchers(republishing.current_versions())
+    names = AppVersionFile.objects.order_by("file__name").values_list("file__name", flat=True)
+    key_shaped, unreadable = [], []
+    for name in names.distinct():
+        try:
+            if looks_like_key(storage.download_start(name, START_NBYTES)):
+                key_shaped.append(name)
+        except (OSError, storage.StoreError, storage.StoreAway):
+            unreadable.append(name)
+    return Findings(tuple(map(str, old)), tuple(key_shaped), tuple(unreadable))
 
 
 def preview(rules: Rules, *, now: datetime) -> Swept:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
@@ -53,6 +54,8 @@ class Order:
     source_url: str = ""
     beta: bool = False
     create_platform: bool = False
+    #: Made on another machine, by the names they came under.
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +130,31 @@ def prepared(
                 platforms=platforms,
                 facts=facts,
                 package=package,
-                contents=contents,
+                signed=signed,
                 create_platform=order.create_platform,
                 now=now,
             )
         return Outcome(tuple(done))
 
-    with (
-        _contents(app, order, source) as (package, contents),
-        app_versions.kept(package, contents, order.version_num, holder=holder, now=now),
-    ):
-        yield write
+    with _contents(app, order, source) as (package, contents):
+        signed = app_versions.sign(package, contents, order.signatures)
+        with app_versions.kept(package, contents, order.version_num, holder=holder, now=now):
+            yield write
+
+
+def prepare(app: App, order: Order, source: storage.Source | None, folder: Path) -> list[str]:
+    """Write what `publish` would publish into a new folder, to be signed; returns the names.
+
+    Those are the exact bytes, the launcher and the repacked archive included, with a manifest.
+    Nothing is written of the version.  Raises `BadPackage` and `storage.UnreadablePackage`.
+    """
+    check(app, order, source)
+    with _contents(app, order, source) as (package, contents):
+        app_versions.given_signatures(package.files, contents, {})
+        named = {file.name: item for file, item in zip(package.files, contents, strict=True)}
+        version = f"{order.version_num / 100:.2f}"
+        storage.write_prepared(folder, named, {"app": app.name, "version": version})
+    return sorted(named)
 
 
 def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:

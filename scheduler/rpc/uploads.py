@@ -36,6 +36,10 @@ _OUT_OF_SPACE: Final = "Server is out of disk space"
 _SAY_FULL_EVERY: Final = 60.0
 
 
+class _RevokedKey(Exception):
+    """The grant is by a key that was revoked; the argument is the upload's name."""
+
+
 class _UnknownKey(Exception):
     """The grant is by a key that is not here; the argument is the upload's name."""
 
@@ -100,6 +104,10 @@ def _answer(body: _Body) -> UploadReply:
         # An operator can put the key back, so the client must not give up.
         logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a trace tells no more
         return UploadReply.later("Upload key is unknown at present")
+    except _RevokedKey as error:
+        # The upload may be an honest client's, and an operator may put the key back.
+        logger.warning("upload_grant_revoked", extra={"upload": str(error)})
+        return UploadReply.later("Upload key is revoked")
     except storage.UploadLocked:
         return UploadReply.later("File is locked by another upload")
 
@@ -134,6 +142,8 @@ def _judge(request: UploadRequest) -> None:
     grant = signing.check_upload_grant(request.name, request.max_nbytes, request.grant)
     if grant is signing.Grant.UNKNOWN_KEY:
         raise _UnknownKey(request.name)
+    if grant is signing.Grant.REVOKED:
+        raise _RevokedKey(request.name)
     if grant is signing.Grant.BAD:
         raise BadUpload("invalid signature")
     if request.nbytes < 0 or request.offset < 0:

@@ -36,6 +36,7 @@ from scheduler.storage.downloads import (
     discard,
     download_digest,
     download_sizes,
+    download_start,
     open_download,
     publish,
     publish_all,
@@ -60,10 +61,13 @@ from scheduler.storage.packages import (
     first_line_ends_with,
     open_package,
     published,
+    read_key_text,
+    read_signatures,
     received,
     stage_program,
     with_texts,
     workshop,
+    write_prepared,
 )
 from scheduler.storage.remote import Store, StoreAway, Stored, StoreDamaged, StoreError, store
 from scheduler.storage.results import change_result, keep_result, sync_results, write_result
@@ -129,6 +133,7 @@ __all__ = [
     "download_digest",
     "download_path",
     "download_sizes",
+    "download_start",
     "download_url_path",
     "fan_out",
     "finished_uploads",
@@ -150,6 +155,8 @@ __all__ = [
     "put_notice",
     "put_upload",
     "read_archive",
+    "read_key_text",
+    "read_signatures",
     "read_template",
     "received",
     "shared_file",
@@ -168,5 +175,6 @@ __all__ = [
     "uploads_stopped",
     "with_texts",
     "workshop",
+    "write_prepared",
     "write_result",
 ]

@@ -7,6 +7,7 @@ the other, some are here and some there, so whoever looks for one looks on the d
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -44,6 +45,10 @@ class Staged:
     digest: Digest
     data: bytes = b""
     path: Path | None = None
+
+    def open(self) -> BinaryIO:
+        """Open the content for reading."""
+        return io.BytesIO(self.data) if self.path is None else self.path.open("rb")
 
 
 def stage_bytes(data: bytes) -> Staged:
@@ -183,6 +188,20 @@ def download_sizes(names: Iterable[str]) -> dict[str, int]:
             missing.append(name)
     away = store()
     return sizes if away is None or not missing else sizes | away.sizes(missing)
+
+
+def download_start(name: str, nbytes: int) -> bytes:
+    """Read a published file's first bytes; raises FileNotFoundError, `StoreAway`, `StoreError`."""
+    try:
+        with open(path_of("download", name), "rb") as file:
+            return file.read(nbytes)
+    except FileNotFoundError:
+        if (away := store()) is None:
+            raise
+    stream, _, _ = away.open(name)
+    with contextlib.closing(stream):
+        start: bytes = stream.read(nbytes)
+        return start
 
 
 def download_digest(name: str) -> Digest:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ from scheduler.storage.remote import store
 _CHUNK: Final = 1 << 20
 #: So long is a description or a signature at most.
 _MAX_TEXT: Final = 1 << 20
+#: A signature by a 1024-bit key has 264 characters.
+_MAX_SIGNATURE: Final = 4096
+#: What the signing tool reads beside the files to be signed.
+MANIFEST: Final = "manifest.json"
 #: What a killed process has left is swept out when it is so old; seconds.
 _OLD: Final = 86_400
 #: What begins like this is meant to be started; archives made on Windows cannot say so.
@@ -225,6 +230,65 @@ def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes
         else:
             found[name] = path
     return found
+
+
+def write_prepared(
+    folder: Path, contents: Mapping[str, Staged], facts: Mapping[str, object]
+) -> None:
+    """Write contents by relative name into a new folder, with a manifest for the signing tool.
+
+    Raises `UnreadablePackage` if the folder has files already.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
+        raise UnreadablePackage(msg)
+    listed = []
+    for name, staged in sorted(contents.items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with staged.open() as source, path.open("xb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+        digest = staged.digest
+        listed.append(
+            {"name": name, "nbytes": digest.nbytes, "sha256": digest.sha256, "md5": digest.md5}
+        )
+    manifest = {**facts, "files": listed}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def read_signatures(path: str | Path) -> dict[str, str]:
+    """The texts of the `.sig` files below a folder, or of one such file, by relative name.
+
+    Raises `UnreadablePackage` if there are none.
+    """
+    top = Path(path)
+    paths = sorted(top.rglob("*.sig")) if top.is_dir() else [top]
+    try:
+        found = {
+            (one.relative_to(top).as_posix() if one != top else one.name): _signature_text(one)
+            for one in paths
+        }
+    except OSError as error:
+        msg = f"{error.filename} cannot be read: {error.strerror}. Hint: check the path."
+        raise UnreadablePackage(msg) from error
+    if not found:
+        msg = f"There are no .sig files in {top}. Hint: make them by `python3 sign.py sign {top}`."
+        raise UnreadablePackage(msg)
+    return found
+
+
+def read_key_text(path: str | Path) -> str:
+    """The text of a public key or a signature; raises `UnreadablePackage`."""
+    try:
+        return _signature_text(Path(path))
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}. Hint: check the path."
+        raise UnreadablePackage(msg) from error
+
+
+def _signature_text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MAX_SIGNATURE).decode("ascii", "replace").strip() + "\n"
 
 
 def begins_with(path: str, start: bytes) -> bool:

@@ -171,7 +171,7 @@ def test_an_unknown_platform_is_refused_with_a_near_miss_unless_it_is_meant() ->
 
 
 def test_a_signature_made_elsewhere_is_used_if_it_is_the_projects() -> None:
-    signature = signing.sign_digest(md5(PROGRAM))
+    signature = signing.sign(PROGRAM)
     done = publish({"sieve.py": PROGRAM, "sieve.py.sig": signature.encode()})
     row = done.version.files.get()
     assert signing.verify(md5(PROGRAM), row.signature, signing.code_sign_key_text())

@@ -33,7 +33,7 @@ def a_windows_version_of(app: App) -> None:
         position=0,
         main_program=True,
         executable=True,
-        signature=signing.sign_digest(staged.digest.md5),
+        signature=signing.sign(staged.data),
     )
 
 

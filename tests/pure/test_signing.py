@@ -93,9 +93,10 @@ def test_making_keys_again_changes_nothing(keys) -> None:
 
 def test_processes_that_start_together_agree_on_the_keys(tmp_path) -> None:
     program = (
-        "import sys; from django.conf import settings; settings.configure(KEYS_DIR=sys.argv[1]);"
-        "from scheduler import signing; signing.ensure_keys();"
-        "m = '0' * 32; s = signing.sign_digest(m); t = signing.code_sign_key_text();"
+        "import sys; from django.conf import settings; from scheduler.config import ProjectConfig;"
+        "settings.configure(KEYS_DIR=sys.argv[1], PROJECT=ProjectConfig());"
+        "from scheduler import signing; import hashlib; signing.ensure_keys();"
+        "m = hashlib.md5(b'x').hexdigest(); s = signing.sign(b'x'); t = signing.code_sign_key_text();"
         "assert signing.verify(m, s, t); print(t, signing.upload_grant('a', 1))"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "keys")]
@@ -128,7 +129,7 @@ def test_the_private_key_file_has_the_form_of_boincs_tools(keys) -> None:
 @own_keys
 @given(st.binary())
 def test_what_is_signed_verifies_and_what_was_changed_does_not(keys, content) -> None:
-    signature = signing.sign_digest(md5(content))
+    signature = signing.sign(content)
     public = signing.code_sign_key_text()
     assert signing.verify(md5(content), signature, public)
     assert not signing.verify(md5(content + b"x"), signature, public)
@@ -136,7 +137,7 @@ def test_what_is_signed_verifies_and_what_was_changed_does_not(keys, content) ->
 
 
 def test_a_signature_is_four_lines_and_a_dot(keys) -> None:
-    lines = signing.sign_digest(md5(b"x")).split("\n")
+    lines = signing.sign(b"x").split("\n")
     assert [len(line) for line in lines] == [64, 64, 64, 64, 1, 0]
 
 
@@ -146,7 +147,7 @@ def test_without_the_private_key_nothing_is_signed_and_nothing_made_anew(keys) -
     signing.ensure_keys()
     assert signing.code_sign_key_text() == public
     with pytest.raises(signing.KeyMissing, match="Hint"):
-        signing.sign_digest(md5(b"x"))
+        signing.sign(b"x")
 
 
 def test_every_earlier_key_vouches_for_the_current_one(keys) -> None:

@@ -21,6 +21,7 @@ from project import folders, keys
 from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
+from scheduler import signing
 from scheduler.management.conversation import shell_actor
 from scheduler.models import Account
 from scheduler.operations import accounts, audit
@@ -85,6 +86,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         """Serve; every process started here has ended when this returns."""
         check_free(options["address"], options["port"])
+        check_keys()
         url = master_url(options["address"], options["port"])
         environment = {"MASTER_URL": url}
         stop = threading.Event()
@@ -101,11 +103,8 @@ class Command(BaseCommand):
             is_up = self._is_up(children, options, stop)
             # What ended before it ever answered would end again; after that, it is started again.
             ended = None if is_up else children.ended()
-            if is_up and options["quiet"]:
-                _say(f"it answers at {url}")
-            elif is_up:
-                self.stdout.write(welcome(url, self._shown(password)))
-                self.stdout.flush()
+            if is_up:
+                self._welcome(url, password, quiet=options["quiet"])
             if ended is None:
                 look_after(children, options, environment, stop)
         finally:
@@ -119,6 +118,13 @@ class Command(BaseCommand):
             raise CommandError(f"{msg}\nHint: its last lines above say why.")
         if not options["quiet"]:
             self.stdout.write("stopped")
+
+    def _welcome(self, url: str, password: str | None, *, quiet: bool) -> None:
+        if quiet:
+            _say(f"it answers at {url}")
+            return
+        self.stdout.write(welcome(url, self._shown(password)))
+        self.stdout.flush()
 
     def _shown(self, password: str | None) -> str | None:
         """Return how the banner shows the first password: itself only on a terminal.
@@ -231,6 +237,29 @@ def check_free(address: str, port: int) -> None:
             )
             msg = f"Port {port} of {address} {reason}.\nHint: choose another with --port."
             raise CommandError(msg) from None
+
+
+def check_keys() -> None:
+    """Refuse to serve without a public code signing key; warn of a private one beside it."""
+    try:
+        signing.code_sign_key_text()
+    except signing.KeyMissing as error:
+        msg = (
+            f"{settings.PROJECT.name} has no code signing key, and makes none here (ONLINE_SIGNING "
+            "is off, as is usual for an https MASTER_URL)."
+        )
+        hint = (
+            "make a key on another machine by `python3 signer/sign.py new-key FOLDER`, and install "
+            "its public half by `manage.py rotate_key code-sign --public-key code_sign_public` "
+            "(docs/signing.md); or set ONLINE_SIGNING=true."
+        )
+        raise CommandError(f"{msg}\nHint: {hint}") from error
+    is_public = settings.PROJECT.master_url.startswith("https:")
+    if is_public and signing.private_code_sign_key_is_here():
+        _say(
+            f"a private code signing key is in {settings.KEYS_DIR}: an intruder could have all "
+            "volunteers run a program. Hint: keep it on another machine (docs/signing.md)"
+        )
 
 
 def master_url(address: str, port: int) -> str:

@@ -18,7 +18,8 @@ class Command(Conversation):
 
     help = (
         "Delete hosts without work or credit that were silent for long, keys revoked long ago, "
-        "expired sessions, and accounts that never did anything."
+        "expired sessions, and accounts that never did anything; and list app versions with an "
+        "old launcher and signed files that clients could take for a key."
     )
 
     def ask(self, parser: CommandParser) -> None:
@@ -59,4 +60,7 @@ class Command(Conversation):
         verb = "Would delete" if options["dry_run"] else "Deleted"
         more = hygiene.AT_A_TIME in (done.hosts, done.accounts)
         warnings = ["There may be more: run it again."] if more else []
-        return Answer(f"{verb} {said}.", asdict(done) | {"dry_run": options["dry_run"]}, warnings)
+        published = hygiene.look_at_published()
+        warnings += published.warnings
+        facts = asdict(done) | asdict(published) | {"dry_run": options["dry_run"]}
+        return Answer(f"{verb} {said}.", facts, warnings)

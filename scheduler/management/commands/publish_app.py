@@ -90,6 +90,18 @@ class Command(Conversation):
             help="of the app to create (default: exit_code)",
         )
         parser.add_argument(
+            "--prepare",
+            metavar="DIR",
+            type=Path,
+            help="write the exact files to be signed into a new folder, and publish nothing",
+        )
+        parser.add_argument(
+            "--signatures",
+            metavar="DIR",
+            type=Path,
+            help="the folder of --prepare with the .sig files made on another machine",
+        )
+        parser.add_argument(
             "--create-platform", action="store_true", help="if BOINC has no such platform"
         )
 
@@ -114,9 +126,14 @@ class Command(Conversation):
             source_url=options["source_url"],
             beta=options["beta"],
             create_platform=options["create_platform"],
+            signatures=storage.read_signatures(options["signatures"])
+            if options["signatures"]
+            else {},
         )
         reading = nullcontext() if where == _NONE else storage.open_package(where)
         with reading as source:
+            if options["prepare"] is not None:
+                return _prepared(options, order, source)
             app = (
                 apps.ensure(name=options["app"], now=now, **asked)
                 if options["create_app"]
@@ -127,6 +144,25 @@ class Command(Conversation):
             else:
                 done = programs.publish(app, order, source, now=now)
         return _told(done)
+
+
+def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source | None) -> Answer:
+    """Write what must be signed, also of an app that does not exist yet."""
+    name, folder = options["app"], options["prepare"]
+    if order.source_url:
+        msg = "What an address names cannot be signed before it is fetched."
+        raise CommandError(f"{msg} Hint: fetch it yourself, and give the file.")
+    if options["create_app"]:
+        app = apps.draft(name=name, kind=options["kind"] or AppKind.NATIVE)
+    else:
+        app = app_versions.find_app(name, now=timezone.now())
+    names = programs.prepare(app, order, source, folder)
+    return Answer(
+        f"Wrote {plural(len(names), 'file')} to {folder}: {', '.join(names)}.\n"
+        f"Sign them on the machine that has the key: python3 sign.py sign {folder}\n"
+        f"Then publish by the same command with --signatures {folder} for --prepare.",
+        {"folder": str(folder), "files": names},
+    )
 
 
 def _told(done: programs.Outcome) -> Answer:

@@ -1,36 +1,132 @@
-"""Replaces a key by a new one; what the old one signed or granted stays good."""
+"""Replace a key by a new one, or take a stolen one out of use."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
-from scheduler import signing
-from scheduler.management.conversation import as_shell
-from scheduler.operations import app_versions
+from scheduler import signing, storage
+from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.operations import app_versions, key_rotation
 
 
-class Command(BaseCommand):
-    """Rotate the code-sign key or the upload-grant key."""
+class Command(Conversation):
+    """``rotate_key code-sign|upload-grant [--revoke] [--prepare DIR | --public-key FILE ...]``."""
 
-    help = "Replace a key of the project, for instance after a machine was broken into."
+    help = (
+        "Replace a key of the project. What the old key signed or granted stays good unless "
+        "--revoke is given (docs/operating.md, a key is in foreign hands)."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        app_versions.BadPackage,
+        app_versions.BadSignature,
+        signing.BadKey,
+        signing.BadRotation,
+        signing.KeyMissing,
+        signing.KeyShaped,
+        storage.StoreError,
+        storage.UnreadablePackage,
+    )
 
-    def add_arguments(self, parser: CommandParser) -> None:
+    def ask(self, parser: CommandParser) -> None:
         """Declare the options."""
         parser.add_argument("key", choices=("code-sign", "upload-grant"), help="which key")
-
-    @as_shell
-    def handle(self, *_args: Any, key: str, **_options: Any) -> None:
-        """Rotate, and say what follows."""
-        if key == "upload-grant":
-            signing.rotate_upload_grant_key()
-            self.stdout.write(
-                "Uploads are granted by a new key from now on; grants given before stay good."
-            )
-            return
-        count = app_versions.rotate_key()
-        self.stdout.write(
-            f"A new code-sign key is in force and {count} app files are signed by it; "
-            "clients take it over by the old key's signature."
+        parser.add_argument(
+            "--revoke",
+            action="store_true",
+            help="the old key may be in foreign hands: it signs, grants and verifies nothing any "
+            "more, and every current app version is published under a new number",
         )
+        offline = parser.add_argument_group("with the private key on another machine")
+        offline.add_argument(
+            "--prepare",
+            metavar="DIR",
+            type=Path,
+            help="write the files that the new key must sign into a new folder, and change nothing",
+        )
+        offline.add_argument(
+            "--public-key", metavar="FILE", type=Path, help="the new public key to install"
+        )
+        offline.add_argument(
+            "--rotation-signature",
+            metavar="FILE",
+            type=Path,
+            action="append",
+            default=[],
+            help="by the old key over the new one: without it clients must attach again; may be "
+            "given for each earlier key",
+        )
+        offline.add_argument(
+            "--signatures", metavar="DIR", type=Path, help="the folder of --prepare, signed"
+        )
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Rotate, or write what must be signed."""
+        offline = ("prepare", "public_key", "rotation_signature", "signatures")
+        if options["key"] == "upload-grant":
+            if any(options[name] for name in offline):
+                msg = "The upload grant key is on the server only. Hint: leave these options out."
+                raise CommandError(msg)
+            return _upload_grant(revoke=options["revoke"])
+        if options["prepare"] is not None:
+            names = key_rotation.write_to_sign(options["prepare"], revoke=options["revoke"])
+            return Answer(
+                f"Wrote {plural(len(names), 'file')} to {options['prepare']}; sign them by the new "
+                "key and install it by --public-key.",
+                {"files": names},
+            )
+        if options["public_key"] is None:
+            if options["rotation_signature"] or options["signatures"]:
+                raise CommandError("No new key is given. Hint: name it by --public-key FILE.")
+            return _told(key_rotation.rotate(revoke=options["revoke"], now=timezone.now()))
+        signatures = options["signatures"]
+        rotations = [storage.read_key_text(path) for path in options["rotation_signature"]]
+        done = key_rotation.install(
+            storage.read_key_text(options["public_key"]),
+            rotation_signatures=rotations,
+            signatures=storage.read_signatures(signatures) if signatures else {},
+            revoke=options["revoke"],
+            now=timezone.now(),
+        )
+        answer = _told(done)
+        if rotations:
+            return answer
+        warning = (
+            "No rotation signature was given: clients that hold an earlier key keep it, and run "
+            "nothing new until they are detached and attached again."
+        )
+        return Answer(answer.sentence, answer.facts, [warning])
+
+
+def _upload_grant(*, revoke: bool) -> Answer:
+    key_rotation.rotate_upload_key(revoke=revoke, now=timezone.now())
+    if revoke:
+        return Answer(
+            "Uploads are granted by a new key from now on; grants given before are revoked. Hosts "
+            "that hold such grants keep trying until their results' deadlines have passed.",
+            {"key": "upload-grant", "revoked": True},
+        )
+    return Answer(
+        "Uploads are granted by a new key from now on; grants given before stay good.",
+        {"key": "upload-grant", "revoked": False},
+    )
+
+
+def _told(done: key_rotation.Rotated) -> Answer:
+    sentence = (
+        f"A new code-sign key is in force and {done.signed} app files are signed by it; "
+        "clients take it over by the old key's signature."
+    )
+    if done.republished:
+        versions = "\n".join(f"Published {one.version}." for one in done.republished)
+        sentence = f"{sentence}\n{versions}"
+    facts = {
+        "key": "code-sign",
+        "files_signed": done.signed,
+        "versions": [one.version.pk for one in done.republished],
+    }
+    return Answer(sentence, facts)

@@ -1,0 +1,73 @@
+"""Publish app versions again under new numbers, with the launcher of this server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler import storage
+from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.operations import app_versions, republishing
+
+
+class Command(Conversation):
+    """``republish_apps [APP ...] [--all] [--prepare DIR | --signatures DIR]``."""
+
+    help = (
+        "Publish again, under the next free number, every version whose launcher is older than "
+        "this server's, and deprecate the old one (--all: every current version)."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        app_versions.BadPackage,
+        app_versions.BadSignature,
+        storage.StoreError,
+        storage.UnreadablePackage,
+    )
+
+    def ask(self, parser: CommandParser) -> None:
+        """Declare the options."""
+        parser.add_argument("apps", metavar="APP", nargs="*", help="only these apps")
+        parser.add_argument(
+            "--all", action="store_true", help="every current version, native programs included"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="only list the versions")
+        parser.add_argument(
+            "--prepare",
+            metavar="DIR",
+            type=Path,
+            help="write the files to be signed into a new folder, and publish nothing",
+        )
+        parser.add_argument(
+            "--signatures", metavar="DIR", type=Path, help="the folder of --prepare, signed"
+        )
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Publish, or write what must be signed."""
+        if options["prepare"] and options["signatures"]:
+            raise CommandError("Both folders are given. Hint: --prepare first, then --signatures.")
+        versions = republishing.current_versions(options["apps"])
+        if not options["all"]:
+            versions = republishing.with_old_launchers(versions)
+        names = [str(version) for version in versions]
+        if not versions:
+            return Answer("There is nothing to publish again.", {"versions": []})
+        if options["dry_run"]:
+            return Answer("Would publish again:\n" + "\n".join(names), {"versions": names})
+        with republishing.prepared(versions) as renewals:
+            if options["prepare"] is not None:
+                files = republishing.write(renewals, options["prepare"])
+                return Answer(
+                    f"Wrote {plural(len(files), 'file')} to {options['prepare']}.", {"files": files}
+                )
+            signatures = options["signatures"]
+            given = storage.read_signatures(signatures) if signatures else {}
+            done = republishing.publish(renewals, given, now=timezone.now())
+        lines = [
+            f"Published {new.version} in place of {old}."
+            for new, old in zip(done, [v for one in renewals for v in one.earlier], strict=True)
+        ]
+        return Answer("\n".join(lines), {"versions": [str(one.version) for one in done]})

@@ -1,0 +1,298 @@
+"""Publish what is published under new numbers: with a new launcher, or by a new key [operations].
+
+Theory of operation.  Clients never fetch a version again that they know (PROTOCOL trap 5), so what
+must reach them again gets the next free number.  Contents come from the published files, compared
+with their digests; launchers are written afresh.  The earlier versions are deprecated in the same
+transaction: results that hosts have of them go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduler import storage
+from scheduler.models import App, AppVersion, AppVersionFile
+from scheduler.models.science import AppKind
+from scheduler.operations import app_versions
+from scheduler.operations.app_versions import BadPackage, Facts, Published
+from scheduler.policy.packaging import Package, PackedFile
+
+#: What `operations.files` makes of a hint: the stem, 16 digits of the hash, the row, the suffix.
+_PHYSICAL = re.compile(r"(?P<stem>.+)_[0-9a-f]{16}_[0-9a-z]+(?P<suffix>\.[^.]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Versions of one app with the same files, and what takes their place, staged."""
+
+    earlier: Sequence[AppVersion]
+    version_num: int
+    package: Package
+    contents: Sequence[storage.Staged]
+
+    @property
+    def app(self) -> App:
+        """The app whose versions they are."""
+        return self.earlier[0].app
+
+    @property
+    def folder(self) -> str:
+        """Where its files stand among those to be signed."""
+        return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
+
+
+def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
+    """Return the versions that work is sent for, with their files; of some apps only, if named."""
+    found = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
+    if names := list(apps):
+        found = found.filter(app__name__in=names)
+    return list(
+        found.select_related("app", "platform")
+        .prefetch_related("files__file")
+        .order_by("app__name", "version_num", "pk")
+    )
+
+
+def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
+    """Return those whose main program is a launcher that this server does not write any more.
+
+    Versions of commands are among them only where commands are served.
+    """
+    return [
+        version
+        for version in versions
+        if version.app.kind != AppKind.NATIVE
+        and (settings.PROJECT.command_apps or version.app.kind != AppKind.COMMAND)
+        and (main := _main(version)) is not None
+        and main.file.sha256 != _launcher(version).digest.sha256
+    ]
+
+
+@contextmanager
+def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
+    """Stage what takes the place of some versions, under the next free numbers of their apps.
+
+    Raises `BadPackage` for a published file that is not what it was, and what `storage.published`
+    raises.
+    """
+    groups: dict[tuple[object, ...], list[AppVersion]] = {}
+    for version in versions:
+        files = tuple(
+            (f.open_name, f.main_program, f.executable, f.copy_file, f.file_id)
+            for f in _files(version)
+        )
+        key = (version.app_id, version.version_num, version.plan_class, version.image,
+               version.cmdline, version.beta, files)  # fmt: skip
+        groups.setdefault(key, []).append(version)
+    numbers = _Numbers()
+    with ExitStack() as stack:
+        renewals = []
+        for group in groups.values():
+            package = _package(group[0])
+            contents = stack.enter_context(app_versions.staged(package))
+            contents = [*contents, *_stored(group[0], stack)]
+            number = numbers.next_for(group[0])
+            files = (*package.files, *_stored_files(group[0]))
+            renewals.append(Renewal(group, number, _with(package, files), contents))
+        yield renewals
+
+
+class _Numbers:
+    """The next free numbers of apps: versions that shared a number share the next one."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[int, int], int] = {}
+        self._highest: dict[int, int] = {}
+
+    def next_for(self, version: AppVersion) -> int:
+        app = version.app_id
+        if app not in self._highest:
+            numbers = AppVersion.objects.filter(app_id=app).values_list("version_num", flat=True)
+            self._highest[app] = max(numbers)
+        if (app, version.version_num) not in self._given:
+            self._highest[app] += 1
+            self._given[app, version.version_num] = self._highest[app]
+        return self._given[app, version.version_num]
+
+
+def write(renewals: Sequence[Renewal], folder: Path) -> list[str]:
+    """Write what is to be signed into a new folder, with its manifest; returns the names."""
+    named = {name: item for one in renewals for name, _, item in _named(one)}
+    storage.write_prepared(folder, named, {"app": "", "version": ""})
+    return sorted(named)
+
+
+def publish(
+    renewals: Sequence[Renewal], signatures: Mapping[str, str], *, now: datetime
+) -> list[Published]:
+    """Publish renewals, all or none, and deprecate what they replace; raises as publishing does.
+
+    `signatures` are by the names that `write` gave, over files of any of the renewals.
+    """
+    done: list[Published] = []
+    used: set[str] = set()
+    with transaction.atomic():
+        for one in renewals:
+            own = _of(one, signatures)
+            used |= own.keys()
+            made = app_versions.publish_package(
+                app=one.app,
+                platforms=[version.platform.name for version in one.earlier],
+                facts=_facts(one),
+                package=one.package,
+                signed=app_versions.sign(one.package, one.contents, own),
+                now=now,
+            )
+            done += made
+            for earlier, new in zip(one.earlier, made, strict=True):
+                _replace(earlier, new.version)
+        if strange := sorted(signatures.keys() - used):
+            msg = (
+                f"{strange[0]} is not by the project's key over one of the files. "
+                "Hint: sign exactly the files that --prepare DIR writes now."
+            )
+            raise app_versions.BadSignature(msg)
+    return done
+
+
+def check(renewals: Sequence[Renewal], signatures: Mapping[str, str], public_text: str) -> None:
+    """Verify that signatures by a public key cover every file of some renewals.
+
+    Raises `app_versions.SignatureMissing`, `BadSignature` and `BadPackage`.
+    """
+    missing = []
+    for one in renewals:
+        known = app_versions.given_signatures(
+            one.package.files, one.contents, _of(one, signatures), public_key=public_text
+        )
+        named = zip(_named(one), known, strict=True)
+        missing += [name for (name, _, _), signature in named if signature is None]
+    if missing:
+        raise app_versions.SignatureMissing(missing)
+
+
+def _of(one: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
+    """Return the signatures that lie beside the files of one renewal."""
+    names = {f"{name}.sig" for name, _, _ in _named(one)}
+    return {name: text for name, text in signatures.items() if name in names}
+
+
+def _replace(earlier: AppVersion, new: AppVersion) -> None:
+    columns = ("avg_ncpus", "min_core_version", "max_core_version")
+    for column in columns:
+        setattr(new, column, getattr(earlier, column))
+    new.save(update_fields=columns)
+    earlier.deprecated = True
+    earlier.save(update_fields=["deprecated"])
+
+
+def _named(one: Renewal) -> Iterator[tuple[str, PackedFile, storage.Staged]]:
+    for file, item in zip(one.package.files, one.contents, strict=True):
+        yield f"{one.folder}/{file.name}", file, item
+
+
+def _facts(one: Renewal) -> Facts:
+    version = one.earlier[0]
+    return Facts(
+        version_num=one.version_num,
+        plan_class=version.plan_class,
+        cmdline=version.cmdline,
+        image=version.image,
+        source_url=version.source_url,
+        beta=version.beta,
+    )
+
+
+def _package(version: AppVersion) -> Package:
+    """The part of a version's package that the server writes itself: its launcher, if any."""
+    facts = {
+        name: str(value)
+        for name in ("api_version", "file_prefix")
+        if (value := getattr(version, name))
+    }
+    if version.app.kind == AppKind.NATIVE:
+        return Package((), facts)
+    launcher = PackedFile(
+        name=f"{version.app.name}_launcher",
+        open_name="",
+        content=storage.launcher(kind=version.app.kind, image=version.image),
+        main_program=True,
+        executable=True,
+    )
+    return Package((launcher,), facts, launched=True)
+
+
+def _with(package: Package, files: tuple[PackedFile, ...]) -> Package:
+    return Package(files, package.facts, package.launched)
+
+
+def _stored_files(version: AppVersion) -> list[PackedFile]:
+    launched = version.app.kind != AppKind.NATIVE
+    return [
+        PackedFile(
+            name=f"{version.app.name}.tar.gz" if launched else _original(row, version),
+            open_name=row.open_name,
+            content=b"",
+            main_program=row.main_program,
+            executable=row.executable,
+            copy_file=row.copy_file,
+        )
+        for row in _files(version)
+        if not (launched and row.main_program)
+    ]
+
+
+def _stored(version: AppVersion, stack: ExitStack) -> list[storage.Staged]:
+    """Stage the published contents of a version, but for a launcher."""
+    launched = version.app.kind != AppKind.NATIVE
+    return [
+        stage_published(row, stack)
+        for row in _files(version)
+        if not (launched and row.main_program)
+    ]
+
+
+def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
+    """Stage a published file until a stack closes; raises `BadPackage` if it has changed."""
+    try:
+        with storage.published(row.file.name) as path:
+            item = storage.stage_file(path)
+    except FileNotFoundError as error:
+        msg = f"The published file {row.file.name} is not there. Hint: run `manage.py fsck`."
+        raise BadPackage(msg) from error
+    stack.callback(storage.discard, item)
+    if item.digest.sha256 != row.file.sha256:
+        msg = (
+            f"The published file {row.file.name} is not what was published: its SHA-256 is "
+            f"{item.digest.sha256}, not {row.file.sha256}. Hint: restore it from a backup, or "
+            "deprecate its version, and look into who changed it."
+        )
+        raise BadPackage(msg)
+    return item
+
+
+def _original(row: AppVersionFile, version: AppVersion) -> str:
+    """The name that a file was published by: its physical name without version, hash and row."""
+    found = _PHYSICAL.fullmatch(row.file.name)
+    stem, suffix = (found["stem"], found["suffix"] or "") if found else (row.file.name, "")
+    return stem.removesuffix(f"_{version.version_num}") + suffix
+
+
+def _files(version: AppVersion) -> list[AppVersionFile]:
+    return sorted(version.files.all(), key=lambda row: row.position)
+
+
+def _main(version: AppVersion) -> AppVersionFile | None:
+    return next((row for row in _files(version) if row.main_program), None)
+
+
+def _launcher(version: AppVersion) -> storage.Staged:
+    return storage.stage_bytes(storage.launcher(kind=version.app.kind, image=version.image))

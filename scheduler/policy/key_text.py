@@ -1,0 +1,40 @@
+"""Which contents a client could take for a public key [pure].
+
+A client accepts a new code signing key if the old key's signature over the text of the new one is
+good (PROTOCOL 4.4), and a file's signature is made in the same way.  So a signed file whose content
+is a key is a key rotation for whoever can answer a client's RPC.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: How much of a content is looked at: clients keep 4095 characters of a key, whatever its length.
+START_NBYTES: Final = 8192
+
+#: C's white space, and two bytes that some systems count as such.
+_BLANK: Final = b" \t\n\v\f\r\x85\xa0"
+_INTEGER: Final = re.compile(rb"[+-]?[0-9]")
+_HEX: Final = re.compile(rb"[+-]?[0-9A-Fa-f]")
+
+
+def looks_like_key(start: bytes) -> bool:
+    r"""Whether a content that begins with these bytes could be taken for a public key.
+
+    `start` is the content's first `START_NBYTES` bytes, or all of it.  The rule is wider than any
+    client's, which read a key by C's scanf: a first word that begins as an integer, and a next line
+    that begins with a hex digit, each with a sign or without.
+
+    >>> looks_like_key(b"1024\n00c0ffee\n.\n"), looks_like_key(b"#!/bin/sh\n")
+    (True, False)
+    """
+    start = start[:START_NBYTES]
+    text = start.lstrip(_BLANK)
+    if not _INTEGER.match(text):
+        return False
+    # After a line feed the "next line" may be that of the integer itself.
+    if b"\n" in start[: len(start) - len(text)]:
+        return True
+    _, line_feed, rest = text.partition(b"\n")
+    return bool(line_feed and _HEX.match(rest.lstrip(_BLANK)))

@@ -1,0 +1,177 @@
+"""A signature over a text that is a public key is a key rotation to every client: none is made."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from django.core.management import CommandError, call_command
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler import signing, storage
+from scheduler.models import AppVersion, AppVersionFile, File
+from scheduler.operations import app_versions, key_rotation
+from tests.conftest import NOON
+from tests.work import LINUX
+
+pytestmark = pytest.mark.django_db
+
+
+def a_key() -> str:
+    """A public key in BOINC's format, as an attacker makes one."""
+    numbers = rsa.generate_private_key(65537, 1024).public_key().public_numbers()
+    both = numbers.n.to_bytes(128, "big") + numbers.e.to_bytes(128, "big")
+    return "1024\n" + "\n".join(both.hex()[i : i + 64] for i in range(0, 512, 64)) + "\n."
+
+
+KEY = a_key()
+PROGRAM = b"#!/bin/sh\necho 1\n"
+
+#: Texts that a client could take for a key, or whose beginning it could.
+KEY_SHAPED = {
+    "a key": KEY.encode(),
+    "its file": KEY.encode() + b"\n",
+    "blanks before": b"  \r\n\t" + KEY.encode(),
+    "a sign": b"+" + KEY.encode(),
+    "a negative size": b"-" + KEY.encode(),
+    "words after the size": KEY.replace("1024\n", "1024 bits\n").encode(),
+    "digits run on": KEY.replace("1024\n", "1024abc\n").encode(),
+    "blank lines between": KEY.replace("1024\n", "1024\n\n  \n").encode(),
+    "carriage returns": KEY.replace("\n", "\r\n").encode(),
+    "capital letters": KEY.upper().encode(),
+    "a prefix that %x skips": KEY.replace("1024\n", "1024\n0x").encode(),
+    "a sign before the digits": KEY.replace("1024\n", "1024\n+").encode(),
+    "words after the key": KEY.encode() + b"\nand a story.\n",
+    "bytes after the key": KEY.encode() + bytes(range(256)),
+    # A client keeps 4095 characters of the text, and judges the signature over all of it.
+    "a megabyte after the key": KEY.encode() + b"\n" + b"x" * 1_000_000,
+    "a short one": b"5\nff\n.",
+}
+
+
+def publish(files: dict[str, bytes], **more: object) -> app_versions.Published:
+    facts: dict[str, object] = {"app": "sieve", "version_num": 1, "platform": LINUX}
+    return app_versions.publish(
+        files=files, main_program="sieve", create_app=True, now=NOON, **(facts | more)
+    )
+
+
+@pytest.mark.parametrize("name", KEY_SHAPED)
+def test_a_file_that_could_be_a_key_is_not_published(name: str) -> None:
+    with pytest.raises(app_versions.BadPackage, match=r"table .*could be taken .* key.* Hint:"):
+        publish({"sieve": PROGRAM, "table": KEY_SHAPED[name]})
+    assert not AppVersion.objects.exists()
+
+
+def test_the_main_program_neither() -> None:
+    with pytest.raises(app_versions.BadPackage, match="could be taken"):
+        publish({"sieve": KEY.encode()})
+
+
+def test_a_signature_that_was_made_elsewhere_does_not_help(monkeypatch) -> None:
+    content = KEY.encode()
+    # Signed by a tool that does not look.
+    signature = signing._sign(
+        storage.stage_bytes(content).digest.md5,
+        signing._load("code_sign_private", signing._parse_private),
+    )
+    with pytest.raises(app_versions.BadPackage, match="could be taken"):
+        publish({"sieve": PROGRAM, "table": content, "table.sig": signature.encode()})
+
+
+def test_signing_takes_content_and_not_a_digest() -> None:
+    assert not hasattr(signing, "sign_digest")
+    assert signing.sign(PROGRAM) == signing.sign(io.BytesIO(PROGRAM))
+    with pytest.raises(signing.KeyShaped, match="Hint:"):
+        signing.sign(KEY.encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PROGRAM,
+        b"",
+        b"1024\n",
+        b"1024 abc\n",
+        b"17 numbers\nq\n",
+        b"x 1024\nabc\n",
+        b"0.5\nx\n",
+        b"\x7fELF\x02\x01",
+        b"\x1f\x8b\x08\x00",
+        b"# 1024\nabcdef\n",
+    ],
+)
+def test_other_contents_are_signed(content: bytes) -> None:
+    assert signing.verify(
+        storage.stage_bytes(content).digest.md5,
+        signing.sign(content),
+        signing.code_sign_key_text(),
+    )
+
+
+def as_clients_read(text: bytes) -> bytes | None:
+    """What clients before 8.2 make of a key: sscanf("%d"), the line after, then sscanf("%2x")."""
+    text = text.split(b"\0")[0]
+    blank = b" \t\n\v\f\r"
+    number = text.lstrip(blank)
+    if number[:1] in {b"+", b"-"}:
+        number = number[1:]
+    if not number[:1].isdigit():
+        return None
+    _, newline, rest = text.partition(b"\n")
+    if not newline:
+        return None
+    found = bytearray()
+    while rest:
+        if rest[:1] in {bytes([c]) for c in blank}:
+            rest = rest[1:]
+            continue
+        pair = rest[:2]
+        pair = pair[1:] if pair[:1] in {b"+", b"-"} else pair
+        digits = pair[:1] if pair[:1] and pair[:1] in b"0123456789abcdefABCDEF" else b""
+        if not digits:
+            break
+        found += b"0"
+        rest = rest[2:]
+    return bytes(found) or None
+
+
+ALPHABET = [b"1", b"024", b"a", b"F", b"x", b"\n", b" ", b"\r", b"\t", b"-", b"+", b".", b"0x"]
+
+
+@given(st.lists(st.sampled_from(ALPHABET), max_size=14).map(b"".join))
+def test_whatever_a_client_reads_as_a_key_is_refused(content: bytes) -> None:
+    if as_clients_read(content) or as_clients_read(content.strip()):
+        with pytest.raises(signing.KeyShaped):
+            signing.sign(content)
+
+
+def test_files_published_before_are_listed(capsys) -> None:
+    done = publish({"sieve": PROGRAM})
+    staged = storage.stage_bytes(KEY.encode())
+    storage.publish(staged, "table_1")
+    digest = staged.digest
+    file = File.objects.create(
+        name="table_1", sha256=digest.sha256, md5=digest.md5, nbytes=digest.nbytes, created_at=NOON
+    )
+    AppVersionFile.objects.create(
+        app_version=done.version, file=file, position=1, open_name="table", signature="00"
+    )
+    call_command("hygiene", "--dry-run")
+    out = capsys.readouterr()
+    assert "table_1" in out.out + out.err
+    assert "could be taken for a key" in out.out + out.err
+    with pytest.raises(CommandError, match=r"table_1.* could be taken"):
+        call_command("rotate_key", "code-sign")
+
+
+def test_a_rotation_still_signs_the_new_key_of_this_server() -> None:
+    old = signing.code_sign_key_text()
+    publish({"sieve": PROGRAM})
+    key_rotation.rotate(now=NOON)
+    signature = signing.rotation_signature(old)
+    new = signing.code_sign_key_text()
+    assert signature is not None
+    assert signing.verify(storage.stage_bytes(new.encode()).digest.md5, signature, old)
