@@ -220,6 +220,11 @@ def _md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
+def has_code_sign_key() -> bool:
+    """Whether the project has a public code signing key."""
+    return Path(settings.KEYS_DIR, "code_sign_public").exists()
+
+
 def private_code_sign_key_is_here() -> bool:
     """Whether a private code signing key, the current or an earlier one, is in the keys folder."""
     return any(Path(settings.KEYS_DIR).glob("code_sign_private*"))

@@ -22,7 +22,8 @@ from scientist.uploads import checked
 class Publication:
     """A version to be: files, or a `source_url` that the project fetches, or a container `image`.
 
-    Without `platforms`, those that the app's kind runs on are taken.
+    `signatures` is a folder with `.sig` files, or one such file, for a project that does not sign
+    by itself.  Without `platforms`, those that the app's kind runs on are taken.
     """
 
     files: tuple[Path, ...] = ()
@@ -33,6 +34,7 @@ class Publication:
     cmdline: str | None = None
     source_url: str | None = None
     image: str | None = None
+    signatures: Path | str | None = None
 
 
 def publication(source: Path | str | Sequence[Path | str], said: Mapping[str, Any]) -> Publication:
@@ -65,12 +67,28 @@ def publish(
     for name in ("plan_class", "main_program", "cmdline", "source_url", "image"):
         value = getattr(one, name)
         fields += [(name, value)] if value else []
+    if one.signatures is not None:
+        fields += [("signatures", text) for text in _signatures(Path(one.signatures))]
     with ExitStack() as stack:
         files = [_opened(path, stack) for path in one.files]
         answer = transport.send_form(f"apps/{app}/versions", fields, files)
     rows = answer.get("results", answer) if isinstance(answer, dict) else answer
     rows = [rows] if isinstance(rows, dict) else rows
     return [models.read(models.AppVersionInfo, row) for row in rows or ()]
+
+
+def _signatures(path: Path) -> list[str]:
+    paths = sorted(path.rglob("*.sig")) if path.is_dir() else [path]
+    try:
+        texts = [one.read_text(encoding="ascii", errors="replace") for one in paths]
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename} cannot be read: {error.strerror}.", "check it."
+        ) from None
+    if not texts:
+        hint = "they are made by `python3 sign.py sign FOLDER` from the files of --prepare."
+        raise UsageError(f"There are no .sig files in {path}.", hint)
+    return texts
 
 
 def _opened(path: Path, stack: ExitStack) -> tuple[str, IO[bytes]]:

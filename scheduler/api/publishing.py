@@ -33,6 +33,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (app_versions.VersionExists, 409, "version_exists"),
     (storage.UnreadablePackage, 422, "unreadable_package"),
     (app_versions.BadPackage, 422, "bad_package"),
+    (app_versions.SignatureMissing, 422, "signature_missing"),
     (app_versions.BadSignature, 422, "bad_signature"),
     (app_versions.UnknownPlatform, 422, "unknown_platform"),
     (deliveries.BadSource, 422, "bad_source"),
@@ -64,6 +65,12 @@ class NewVersion(StrictQuery):
     )
     beta = serializers.BooleanField(required=False, default=False)
     file = serializers.ListField(child=serializers.FileField(), required=False, max_length=100)
+    signatures = serializers.ListField(
+        child=serializers.CharField(max_length=4096, trim_whitespace=False),
+        required=False,
+        max_length=100,
+        help_text="The texts of .sig files made on another machine, one for each published file.",
+    )
 
     def to_internal_value(self, data: Any) -> Any:
         """Look at names first."""
@@ -108,7 +115,9 @@ class Versions(VersionsOfApp):
         `native`: a program, or several files, or an archive. `script`: a `run.sh`, or an archive
         (`.tar`, `.tar.gz`, `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top. `command`: no
         file at all. `container`: `image`. The same again answers 200; other files under a number
-        that clients may know are refused (409): they would never be fetched.
+        that clients may know are refused (409): they would never be fetched. A project that keeps
+        its private key on another machine takes `signatures` over the exact files, launcher and
+        repacked archive included, and refuses a version without them.
         """
         app = App.objects.filter(name=name).first()
         if app is None:
@@ -137,6 +146,10 @@ def _order(said: Mapping[str, Any]) -> programs.Order:
         cmdline=said.get("cmdline", ""),
         image=said.get("image", ""),
         source_url=said.get("source_url", ""),
+        signatures={
+            f"signature {number}": text
+            for number, text in enumerate(said.get("signatures", ()), start=1)
+        },
         beta=said["beta"],
     )
 

@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
@@ -30,10 +29,14 @@ from scheduler.policy.key_text import START_NBYTES
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """How many app files were signed by the new key, and the versions published anew."""
+    """How many app files were signed by the new key, and the versions published under new numbers.
+
+    `is_vouched_for` says whether an earlier key has signed the new one.
+    """
 
     signed: int
     republished: Sequence[app_versions.Published] = ()
+    is_vouched_for: bool = True
 
 
 def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
@@ -87,12 +90,12 @@ def install(
             signed = _signed_elsewhere(rows, given, public_text)
             AppVersionFile.objects.bulk_update(signed, ["signature"], batch_size=1000)
         signing.install_code_sign_key(public_text, rotation_signatures, revoke=revoke)
-        done = republishing.publish(renewals, given, now=now)
+        done = republishing.publish(renewals, given if revoke else {}, now=now)
         _record(revoke=revoke, signed=len(signed), now=now)
-    return Rotated(len(signed), done)
+    return Rotated(len(signed), done, is_vouched_for=bool(rotation_signatures))
 
 
-def write_to_sign(folder: Path, *, revoke: bool = False) -> list[str]:
+def write_to_sign(folder: str, *, revoke: bool = False) -> list[str]:
     """Write what `install` needs signatures for into a new folder; returns the names."""
     with ExitStack() as stack:
         if revoke:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
@@ -142,7 +141,7 @@ def prepared(
             yield write
 
 
-def prepare(app: App, order: Order, source: storage.Source | None, folder: Path) -> list[str]:
+def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
     """Write what `publish` would publish into a new folder, to be signed; returns the names.
 
     Those are the exact bytes, the launcher and the repacked archive included, with a manifest.

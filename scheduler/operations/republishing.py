@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
@@ -100,8 +99,8 @@ def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
             contents = stack.enter_context(app_versions.staged(package))
             contents = [*contents, *_stored(group[0], stack)]
             number = numbers.next_for(group[0])
-            files = (*package.files, *_stored_files(group[0]))
-            renewals.append(Renewal(group, number, _with(package, files), contents))
+            packed = (*package.files, *_stored_files(group[0]))
+            renewals.append(Renewal(group, number, _with(package, packed), contents))
         yield renewals
 
 
@@ -123,7 +122,7 @@ class _Numbers:
         return self._given[app, version.version_num]
 
 
-def write(renewals: Sequence[Renewal], folder: Path) -> list[str]:
+def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
     """Write what is to be signed into a new folder, with its manifest; returns the names."""
     named = {name: item for one in renewals for name, _, item in _named(one)}
     storage.write_prepared(folder, named, {"app": "", "version": ""})

@@ -67,7 +67,7 @@ def refused_names(names: Iterable[str]) -> list[str]:
     ['../x', 'BOINC_x', 'out']
     """
     seen: set[str] = set()
-    refused = {}
+    refused: dict[str, None] = {}
     for name in names:
         folded = name.lower()
         parts = name.split("/")

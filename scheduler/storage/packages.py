@@ -233,12 +233,13 @@ def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes
 
 
 def write_prepared(
-    folder: Path, contents: Mapping[str, Staged], facts: Mapping[str, object]
+    folder: str | Path, contents: Mapping[str, Staged], facts: Mapping[str, object]
 ) -> None:
     """Write contents by relative name into a new folder, with a manifest for the signing tool.
 
     Raises `UnreadablePackage` if the folder has files already.
     """
+    folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
         msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
         raise UnreadablePackage(msg)

@@ -78,6 +78,9 @@ def _describe_publish(publish: argparse.ArgumentParser) -> None:
     publish.add_argument("--cmdline", metavar="WORDS", help="said to the program by every workunit")
     publish.add_argument("--source-url", metavar="URL", help="the project fetches it from there")
     publish.add_argument("--image", metavar="IMAGE", help="of a container, by its digest")
+    publish.add_argument(
+        "--signatures", metavar="DIR", type=Path, help="folder of .sig files made by its operator"
+    )
     publish.add_argument("--create", action="store_true", help="create the app if there is none")
     _describe_rules(publish)
     publish.set_defaults(command=publish_app, names_go_to="source")
@@ -209,6 +212,7 @@ def publish_app(context: Context) -> int:
         cmdline=options.cmdline,
         source_url=options.source_url,
         image=options.image,
+        signatures=options.signatures,
     )
     names = [one.platform for one in versions]
     most = 3

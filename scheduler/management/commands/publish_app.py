@@ -92,13 +92,11 @@ class Command(Conversation):
         parser.add_argument(
             "--prepare",
             metavar="DIR",
-            type=Path,
             help="write the exact files to be signed into a new folder, and publish nothing",
         )
         parser.add_argument(
             "--signatures",
             metavar="DIR",
-            type=Path,
             help="the folder of --prepare with the .sig files made on another machine",
         )
         parser.add_argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -38,12 +37,9 @@ class Command(Conversation):
         parser.add_argument(
             "--prepare",
             metavar="DIR",
-            type=Path,
             help="write the files to be signed into a new folder, and publish nothing",
         )
-        parser.add_argument(
-            "--signatures", metavar="DIR", type=Path, help="the folder of --prepare, signed"
-        )
+        parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Publish, or write what must be signed."""

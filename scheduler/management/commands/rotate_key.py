@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -45,24 +44,18 @@ class Command(Conversation):
         offline.add_argument(
             "--prepare",
             metavar="DIR",
-            type=Path,
             help="write the files that the new key must sign into a new folder, and change nothing",
         )
-        offline.add_argument(
-            "--public-key", metavar="FILE", type=Path, help="the new public key to install"
-        )
+        offline.add_argument("--public-key", metavar="FILE", help="the new public key to install")
         offline.add_argument(
             "--rotation-signature",
             metavar="FILE",
-            type=Path,
             action="append",
             default=[],
             help="by the old key over the new one: without it clients must attach again; may be "
             "given for each earlier key",
         )
-        offline.add_argument(
-            "--signatures", metavar="DIR", type=Path, help="the folder of --prepare, signed"
-        )
+        offline.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Rotate, or write what must be signed."""
@@ -83,7 +76,7 @@ class Command(Conversation):
             if options["rotation_signature"] or options["signatures"]:
                 raise CommandError("No new key is given. Hint: name it by --public-key FILE.")
             return _told(key_rotation.rotate(revoke=options["revoke"], now=timezone.now()))
-        signatures = options["signatures"]
+        signatures, had_key = options["signatures"], signing.has_code_sign_key()
         rotations = [storage.read_key_text(path) for path in options["rotation_signature"]]
         done = key_rotation.install(
             storage.read_key_text(options["public_key"]),
@@ -93,7 +86,7 @@ class Command(Conversation):
             now=timezone.now(),
         )
         answer = _told(done)
-        if rotations:
+        if rotations or not had_key:
             return answer
         warning = (
             "No rotation signature was given: clients that hold an earlier key keep it, and run "
@@ -117,10 +110,10 @@ def _upload_grant(*, revoke: bool) -> Answer:
 
 
 def _told(done: key_rotation.Rotated) -> Answer:
-    sentence = (
-        f"A new code-sign key is in force and {done.signed} app files are signed by it; "
-        "clients take it over by the old key's signature."
-    )
+    sentence = f"A new code-sign key is in force and {done.signed} app files are signed by it"
+    if done.is_vouched_for:
+        sentence += "; clients take it over by the old key's signature"
+    sentence += "."
     if done.republished:
         versions = "\n".join(f"Published {one.version}." for one in done.republished)
         sentence = f"{sentence}\n{versions}"
