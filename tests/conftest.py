@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +11,8 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+
+from tests.machine import needs
 
 # How fast a machine is that does much else beside says nothing of an example.
 hypothesis_settings.register_profile(
@@ -134,19 +135,14 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-# Stock clients
+# Programs of the machine
 
 
-def pytest_collection_modifyitems(items):
-    """Skip the stories of stock clients where there is none; in CI that is a failure."""
-    if shutil.which("boinc") or os.environ.get("CI") == "true":
-        return
-    absent = pytest.mark.skip(reason="no stock BOINC client here: apt install boinc-client")
-    for item in items:
-        if item.get_closest_marker("stock_client"):
-            item.add_marker(absent)
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("stock_client") and not shutil.which("boinc"):
-        pytest.fail("There is no stock BOINC client, and CI needs one: apt install boinc-client.")
+    """Skip a test whose program is not here; in CI that is a failure."""
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            needs(program)
+    if item.get_closest_marker("stock_client"):
+        needs("boinc")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import threading
@@ -24,6 +23,7 @@ from scheduler.models import AppVersion
 from scheduler.policy.packaging import UNIX_PLATFORMS
 from tests.database.test_apps import run
 from tests.faces.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
+from tests.machine import needs
 from tests.rows import an_account
 
 pytestmark = pytest.mark.django_db
@@ -250,8 +250,7 @@ def test_other_kinds_of_addresses_are_refused(staff, url) -> None:
 
 @pytest.fixture
 def rsync_server(tmp_path) -> Iterator[str]:
-    program = shutil.which("rsync")
-    assert program, "There is no rsync here. Hint: apt install rsync."
+    program = needs("rsync")
     port = free_port()
     (tmp_path / "programs").mkdir()
     (tmp_path / "rsyncd.conf").write_text(

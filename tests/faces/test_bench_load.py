@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,10 +14,7 @@ from bench.figures import BenchError
 from bench.stage import Stage
 from bench.volunteer import Volunteer
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("cc") and os.environ.get("CI") != "true",
-    reason="no C compiler here: apt install gcc libc6-dev",
-)
+pytestmark = pytest.mark.needs("cc")
 
 REPORTED = re.compile(r"<result>\s*<name>(\w+)</name>")
 

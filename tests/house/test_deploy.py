@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import os
 import re
 import shlex
 import shutil
@@ -19,6 +18,7 @@ from daemons.registry import BY_NAME
 from docs import _generate
 from project import env
 from tests.house.tracked import ROOT, read, tracked
+from tests.machine import needs
 
 COMPOSE = "deploy/docker-compose.yml"
 UNITS = [name for name in tracked() if re.fullmatch(r"deploy/systemd/.*\.(service|target)", name)]
@@ -149,9 +149,8 @@ def test_the_workers_of_systemd_take_every_queue_once():
     assert sorted(queues) == sorted(BY_NAME)
 
 
+@pytest.mark.needs("systemd-analyze")
 def test_systemd_itself_finds_no_fault(tmp_path):
-    if not shutil.which("systemd-analyze"):
-        pytest.skip("There is no systemd-analyze. Hint: apt install systemd.")
     for name in UNITS:
         text = read(name).replace("/opt/manyhands/.venv/bin/python", sys.executable)
         (tmp_path / Path(name).name).write_text(text)
@@ -170,9 +169,7 @@ def test_systemd_itself_finds_no_fault(tmp_path):
 
 
 def test_nginx_itself_finds_no_fault(tmp_path):
-    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if not nginx:
-        pytest.skip("There is no nginx. Hint: apt install nginx-light.")
+    nginx = needs("nginx")
     folders = "".join(
         f"{kind}_temp_path {tmp_path}/{kind};\n"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

@@ -18,6 +18,7 @@ import pytest
 from project.children import wait_until
 from scheduler.policy.launching import command_line
 from scheduler.storage.launcher import ARCHIVE_NAME, launcher
+from tests.machine import needs
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
@@ -117,8 +118,7 @@ class Slot:
 
 @pytest.fixture(params=SHELLS)
 def slot(request: pytest.FixtureRequest, tmp_path: Path) -> Slot:
-    if not shutil.which(SHELLS[request.param][0]):
-        pytest.fail(f"There is no {request.param} here. Hint: apt install dash bash busybox.")
+    needs(SHELLS[request.param][0])
     return Slot(tmp_path / "a client's", request.param)
 
 

@@ -76,9 +76,29 @@ def test_a_header_in_pieces_is_incomplete_until_it_is_whole(request_sent, data) 
     if found is not None:
         assert found[0] == request_sent
         assert found[1] == (len(body) - 3 if isinstance(request_sent, UploadRequest) else cut)
+    elif body[:cut].endswith(b"<data>"):
+        # Only the end of the line is missing: if nothing follows, the header is whole.
+        assert uploads.decode_request(body[:cut], ended=True) == (request_sent, cut)
     else:
         with pytest.raises(CutShort):
             uploads.decode_request(body[:cut], ended=True)
+
+
+def test_a_header_without_its_last_newline_is_whole_once_nothing_follows() -> None:
+    sent = UploadRequest(
+        name="\x800\x80\x80\x80\U00010000\x80",
+        max_nbytes=None,
+        grant="0" * 64 + "\n.",
+        nbytes=-10,
+        offset=14100644422,
+        client_version=(0, 0, 1000),
+    )
+    body = uploads.encode_request(sent)
+    assert body.endswith(b"<data>\n")
+    assert uploads.decode_request(body[:419]) is None, "the newline may still come"
+    assert uploads.decode_request(body[:419], ended=True) == (sent, 419)
+    with pytest.raises(CutShort):
+        uploads.decode_request(body[:418], ended=True)
 
 
 @given(st.binary(max_size=200), st.booleans())

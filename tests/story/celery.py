@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from daemons.registry import BY_NAME
 from project.children import wait_until
 from project.ports import free_port
+from tests.machine import needs
 from tests.story.project import ROOT, Project
 
 WITHIN = 60.0
@@ -21,10 +19,7 @@ WITHIN = 60.0
 def redis_server() -> Path:
     """The redis-server that came with the packages, or the one that is installed."""
     beside = Path(sys.executable).with_name("redis-server")
-    found = beside if beside.exists() else shutil.which("redis-server")
-    if found is None:
-        pytest.skip("There is no redis-server. Hint: apt install redis-server.")
-    return Path(found)
+    return beside if beside.exists() else Path(needs("redis-server"))
 
 
 class Redis:

@@ -9,9 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from project.ports import free_port
+from tests.machine import needs
 from tests.story.project import ROOT, Project
 
 SHIPPED = ROOT / "deploy" / "nginx"
@@ -71,11 +70,9 @@ class Front:
 
 
 def nginx() -> str:
-    """The program; skips the test if there is none."""
-    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None or shutil.which("openssl") is None:
-        pytest.skip("There is no nginx, or no openssl. Hint: apt install nginx-light openssl.")
-    return found
+    """Return the path of nginx; see `tests.machine.needs`."""
+    needs("openssl")
+    return needs("nginx")
 
 
 def set_up(folder: Path, upstream_port: int, var: Path) -> Front:

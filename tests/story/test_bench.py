@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -12,13 +11,7 @@ import pytest
 
 from tests.story.project import ROOT
 
-pytestmark = [
-    pytest.mark.story,
-    pytest.mark.skipif(
-        not shutil.which("cc") and os.environ.get("CI") != "true",
-        reason="no C compiler here: apt install gcc libc6-dev",
-    ),
-]
+pytestmark = [pytest.mark.story, pytest.mark.needs("cc")]
 
 
 def test_the_bench_runs_its_pipeline_and_finds_everything_as_it_should_be(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from project.children import Children, wait_until
 from project.ports import free_port
+from tests.machine import needs
 from tests.story.project import ROOT, Project
 
 PASSWORD = "a long password"
@@ -59,8 +59,7 @@ class StockClient:
 
     def start(self) -> None:
         """Start the client; returns when boinccmd reaches it."""
-        boinc = shutil.which("boinc")
-        assert boinc, "There is no stock BOINC client here. Hint: apt install boinc-client."
+        boinc = needs("boinc")
         words = ["--dir", self.folder, "--gui_rpc_port", self.port, "--allow_multiple_clients"]
         with (self.folder / "client.log").open("ab") as output:
             self.children.start("boinc", [boinc, *map(str, words)], output=output)

@@ -87,7 +87,10 @@ RULES = (
     ),
     Switch(
         "A token makes no token above itself",
-        Code("scheduler.operations.api_tokens:scopes_of", always(["read", "submit", "publish", "manage", "administer"])),
+        Code(
+            "scheduler.operations.api_tokens:scopes_of",
+            always(["read", "submit", "publish", "manage", "administer"]),
+        ),
         (GUESSED,),
     ),
     Switch(

@@ -1,0 +1,47 @@
+"""Programs of this machine that some tests need, and the Debian packages that bring them.
+
+`@pytest.mark.needs("busybox")` on a test, or `needs("busybox")` inside a test or fixture: without the
+program the test is skipped, with one line that names the package; in CI (CI=true), which installs
+all of them, it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+#: Program -> what `apt install` needs.
+PACKAGES = {
+    "bash": "bash",
+    "boinc": "boinc-client",
+    "busybox": "busybox",
+    "cc": "gcc libc6-dev",
+    "curl": "curl",
+    "dash": "dash",
+    "bwrap": "bubblewrap",
+    "nginx": "nginx-light",
+    "openssl": "openssl",
+    "redis-server": "redis-server",
+    "rsync": "rsync",
+    "systemd-analyze": "systemd",
+}
+
+
+def find(program: str) -> str | None:
+    """Return the path of a program; also of one that only root has in its PATH."""
+    path = os.environ.get("PATH", "")
+    if "/usr/bin" in path.split(os.pathsep):
+        path = f"{path}{os.pathsep}/usr/sbin"
+    return shutil.which(program, path=path)
+
+
+def needs(program: str) -> str:
+    """Return the path of a program; skip the test without it, or fail in CI."""
+    if found := find(program):
+        return found
+    reason = f"no {program} here: apt install {PACKAGES[program]}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI needs every program: {reason}", pytrace=False)
+    pytest.skip(reason)
