@@ -73,6 +73,7 @@ PROJECT = ProjectConfig(
     rsync_sources=env.boolean("RSYNC_SOURCES", default=False),
     import_private=env.boolean("IMPORT_PRIVATE", default=False),
     import_hosts=tuple(word.lower() for word in env.words("IMPORT_HOSTS", [])),
+    security_contact=env.contacts("SECURITY_CONTACT"),
     import_limit=timedelta(seconds=env.integer("IMPORT_LIMIT", 60, at_least=1, at_most=3600)),
 )
 

@@ -88,6 +88,9 @@ class ProjectConfig:
     banned_cpu: str = ""
     """Computers get no work if this is found in the maker and model of their processor."""
 
+    security_contact: tuple[str, ...] = ()
+    """Addresses to which vulnerabilities are reported, as `/.well-known/security.txt` shows them."""
+
     file_hold: timedelta = timedelta(days=1)
     """How long a file that was uploaded for work is kept until a workunit refers to it."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from django.urls import path
 
 from scheduler.web import views
+from scheduler.web.security_txt import security_txt
 
 urlpatterns = [
     path("", views.status_page, name="status"),
+    path(".well-known/security.txt", security_txt, name="security_txt"),
     path("status.json", views.status_json, name="status_json"),
 ]

@@ -1,0 +1,40 @@
+"""`/.well-known/security.txt`: where finders of a vulnerability can report it (RFC 9116)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+PATH = "/.well-known/security.txt"
+#: RFC 9116 recommends less than a year; the text is written for each request.
+VALID_FOR = timedelta(days=180)
+
+
+@require_safe
+def security_txt(_request: HttpRequest) -> HttpResponse:
+    """Answer with the contacts of `SECURITY_CONTACT`, or 404 if there is none."""
+    project = settings.PROJECT
+    if not project.security_contact:
+        return HttpResponse("No contact is set.\n", status=404, content_type="text/plain")
+    text = contents(project.security_contact, project.master_url, now=timezone.now())
+    response = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    response["Cache-Control"] = "public, max-age=86400"
+    return response
+
+
+def contents(contacts: tuple[str, ...], master_url: str, *, now: datetime) -> str:
+    """Return the file; its `Expires` is midnight of a day that lies `VALID_FOR` ahead."""
+    origin = urlsplit(master_url)
+    day = datetime.combine((now + VALID_FOR).astimezone(UTC).date(), time.min)
+    lines = [f"Contact: {contact}" for contact in contacts]
+    lines.append(f"Expires: {day:%Y-%m-%dT%H:%M:%SZ}")
+    # A file that an http address names proves nothing about the project.
+    if origin.scheme == "https":
+        lines.append(f"Canonical: https://{origin.netloc}{PATH}")
+    lines.append("Preferred-Languages: en")
+    return "\n".join(lines) + "\n"
