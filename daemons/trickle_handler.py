@@ -15,12 +15,21 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from daemons import poison
 from daemons.science import worker
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.trickles import Answer, BadAnswer, Trickle, read
+from daemons.science.trickles import (
+    Answer,
+    BadAnswer,
+    Trickle,
+    UnknownHandler,
+    allowed,
+    message,
+    read,
+)
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
 from scheduler.operations.trickles import fault_of
@@ -113,7 +122,17 @@ def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
         **{name: row[name] for name in Trickle.__dataclass_fields__},
     )
     try:
-        answer = read(worker.call(function(target), trickle, time_limit=row["science_time_limit"]))
+        plugin = allowed(target, settings.PLUGINS)
+        answer = read(
+            worker.call(
+                "daemons.science.trickles:run",
+                ":".join(plugin.path.rsplit(".", 1)),
+                f"{settings.VAR_DIR}/science",
+                message(trickle),
+                time_limit=row["science_time_limit"],
+                profile=worker.profile_of(plugin),
+            )
+        )
         if answer.reply is not None and (fault := fault_of(answer.reply)):
             raise BadAnswer(fault)  # noqa: TRY301 - told as every other fault of the handler
     except TransientScienceError as error:
@@ -121,27 +140,13 @@ def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
         batch.transient.add(row["id"])
     except worker.ScienceFailed as error:
         batch.errors[row["id"]] = error.traceback
-    except BadAnswer as error:
+    except (BadAnswer, UnknownHandler) as error:
         batch.errors[row["id"]] = str(error)
     else:
         batch.answers[row["id"]] = (row, answer)
         if answer.fraction_done is not None:
             readings = Readings(fraction_done=answer.fraction_done)
             batch.samples[row["id"]] = _sample(row, readings)
-
-
-def function(name: str) -> str:
-    """The worker's name of ``python:package.module.function``; raises `BadAnswer`.
-
-    >>> function("python:my.science.on_trickle")
-    'my.science:on_trickle'
-    """
-    kind, _, path = name.partition(":")
-    module, _, attribute = path.rpartition(".")
-    if kind != "python" or not module:
-        msg = f"There is no handler {name!r}. Hint: name it as python:package.module.function."
-        raise BadAnswer(msg)
-    return f"{module}:{attribute}"
 
 
 def _sample(row: dict[str, Any], readings: Readings) -> Sample:

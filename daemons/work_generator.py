@@ -16,12 +16,13 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
+from django.conf import settings
 from psycopg.types.json import Jsonb
 
 from daemons import poison
 from daemons.science import worker
-from daemons.science.generators import Made
-from daemons.science.interfaces import TransientScienceError
+from daemons.science.generators import MAX_ANSWER, Made, UnknownGenerator, allowed, read_answer
+from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
 from scheduler.operations import files
@@ -32,7 +33,6 @@ log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
 _RUN = "daemons.science.generators:run"
-_COPY = "copy"
 
 
 class BadGeneratorName(LookupError):
@@ -131,29 +131,29 @@ def _feed(app: dict[str, Any], count: int, made: _Round, *, now: datetime) -> No
 
 
 def _ask(app: dict[str, Any], count: int) -> Made:
-    kind, _, name = str(app["generator"]).partition(":")
     before = app["generator_state"]
     # Another generator begins anew: it cannot read what the one before it left behind.
     is_same = before.get("generator", app["generator"]) == app["generator"]
     state = dict(before.get("state") or {}) if is_same else {}
-    if kind == _COPY and name:
-        return copies(name, count, app, state)
-    module, _, function = name.rpartition(".")
-    if kind != "python" or not module:
-        msg = (
-            f"There is no generator {app['generator']!r}. Hint: name a function or class as "
-            "python:package.module.function, or a workunit to be copied as copy:WORKUNIT."
-        )
-        raise BadGeneratorName(msg)
-    made: Made = worker.call(
+    name = str(app["generator"])
+    try:
+        plugin, options = allowed(name, app["generator_options"] or {}, settings.PLUGINS)
+    except (UnknownGenerator, BadOptions) as error:
+        raise BadGeneratorName(str(error)) from error
+    if plugin is None:
+        return copies(name.partition(":")[2], count, app, state)
+    return worker.call(
         _RUN,
-        f"{module}:{function}",
+        ":".join(plugin.path.rsplit(".", 1)),
+        f"{settings.VAR_DIR}/science",
         count,
-        dict(app["generator_options"] or {}),
+        options,
         state,
         time_limit=app["science_time_limit"],
+        read=lambda answer: read_answer(answer, count),
+        profile=worker.profile_of(plugin),
+        max_answer=MAX_ANSWER,
     )
-    return made
 
 
 def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> Made:
@@ -188,7 +188,7 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
 
 def _submit(app: dict[str, Any], answer: Made, *, now: datetime) -> int:
     """Submit what was made together with the new state; how many workunits that are."""
-    workunits = [new_workunit(one) for one in answer.workunits]
+    workunits = [new_workunit(one, from_outside=answer.from_outside) for one in answer.workunits]
     state: dict[str, Any] = {
         **app["generator_state"],
         "generator": app["generator"],

@@ -275,6 +275,16 @@ MEANINGS = {
     "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.",
     "UPLOAD_FSYNC": "Whether an upload is on disk for good before the client is told that it "
     "arrived. Without, what a power cut loses is found by the validator and computed again.",
+    "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([operating.md]"
+    "(../operating.md#plug-ins-and-confinement)); without one, apps can use what is built in.",
+    "SCIENCE_SOCKET": "The Unix socket of the science service; empty: each daemon starts workers of "
+    "its own.",
+    "SCIENCE_CONFINEMENT": "How workers are confined; `auto` takes the first that works.",
+    "SCIENCE_MEMORY_MB": "Memory of one process of science code, in MiB of addresses.",
+    "SCIENCE_FILE_MB": "Largest file that science code can write, in MiB.",
+    "SCIENCE_PROCESSES": "How many processes and threads a worker's science can have.",
+    "SCIENCE_CPU_SECONDS": "CPU time of one process of science code; calls have the app's "
+    "`science_time_limit` beside.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",
@@ -360,6 +370,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "store_url": "address of a bucket",
         "broker_url": "address of a broker",
         "database_url": "address of a database",
+        "plugins": "path of a file",
     }[reader]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from project import proxies
 from scheduler.config import AccountCreation, StoreConfig
+from scheduler.policy.plugins import BadPlugins, Plugins
+from scheduler.policy.plugins import read as read_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -241,6 +245,22 @@ def store_url(name: str) -> StoreConfig | None:
         writes=_one_of(name, value, "new", options, ("store", "disk")) == "store",
         expires=timedelta(seconds=_seconds(name, value, options["expires"])),
     )
+
+
+def plugins(name: str) -> Plugins:
+    """Read the allow-list of plug-ins from the TOML or JSON file that the variable names."""
+    value = text(name, "")
+    if not value:
+        return Plugins()
+    path = Path(value).expanduser()
+    try:
+        content = path.read_text(encoding="utf-8")
+        is_json = path.suffix == ".json"
+        return read_plugins(json.loads(content) if is_json else tomllib.loads(content))
+    except OSError as error:
+        raise BadSetting(name, value, f"a file that can be read ({error.strerror})") from None
+    except (ValueError, BadPlugins) as error:  # tomllib's and json's errors are ValueErrors
+        raise BadSetting(name, value, f"a list of plug-ins ({error})") from None
 
 
 def _one_of(

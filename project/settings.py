@@ -74,8 +74,22 @@ PROJECT = ProjectConfig(
     import_private=env.boolean("IMPORT_PRIVATE", default=False),
     import_hosts=tuple(word.lower() for word in env.words("IMPORT_HOSTS", [])),
     security_contact=env.contacts("SECURITY_CONTACT"),
+    webhook_hosts=tuple(word.lower() for word in env.words("WEBHOOK_HOSTS", [])),
     import_limit=timedelta(seconds=env.integer("IMPORT_LIMIT", 60, at_least=1, at_most=3600)),
 )
+
+# Science: what plug-ins may run, and where (docs/operating.md, "Plug-ins and confinement")
+
+PLUGINS = env.plugins("PLUGINS")
+#: The Unix socket of the science service; empty: each daemon starts its own workers.
+SCIENCE_SOCKET = env.text("SCIENCE_SOCKET", "")
+SCIENCE_CONFINEMENT = env.choice(
+    "SCIENCE_CONFINEMENT", "auto", among={"auto", "bubblewrap", "landlock", "none"}
+)
+SCIENCE_MEMORY_MB = env.integer("SCIENCE_MEMORY_MB", 4096, at_least=64)
+SCIENCE_FILE_MB = env.integer("SCIENCE_FILE_MB", 1024, at_least=1)
+SCIENCE_PROCESSES = env.integer("SCIENCE_PROCESSES", 64, at_least=1)
+SCIENCE_CPU_SECONDS = env.integer("SCIENCE_CPU_SECONDS", 86_400, at_least=1)
 
 # Doors
 

@@ -76,6 +76,9 @@ class ProjectConfig:
     import_limit: timedelta = timedelta(minutes=1)
     """How long fetching a program from its address may take in a web request."""
 
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts to which webhooks are sent though their addresses are of the server's own networks."""
+
     candidates_per_page: int = 48
     """How many unsent results a claim reads first; each further page is four times as long."""
 

@@ -33,6 +33,8 @@ _SILENCE: Final = 30.0
 _NO_TIME: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
+#: How much of a refusal is kept; bytes.
+_EXCERPT: Final = 2000
 #: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
 _turn = threading.Lock()
 
@@ -163,13 +165,15 @@ class _Connection(http.client.HTTPConnection):
         """It is there already; nobody opens another one."""
 
 
-def _connect(place: Place, addresses: list[str], limit: _Limit) -> _Connection:
+def _connect(
+    place: Place, addresses: list[str], limit: _Limit, silence: float = _SILENCE
+) -> _Connection:
     error: Exception | None = None
     for address in addresses:
         try:
-            wait = min(_SILENCE, limit.left) or _NO_TIME
+            wait = min(silence, limit.left) or _NO_TIME
             plain = socket.create_connection((address, place.port), timeout=wait)
-            plain.settimeout(_SILENCE)
+            plain.settimeout(silence)
             return _Connection(
                 place, plain if place.scheme == "http" else _tls(plain, place, limit)
             )
@@ -292,3 +296,47 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
         )
         raise BadSource(msg)
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What another server answered to a POST: its status, and the beginning of its body."""
+
+    status: int
+    reason: str
+    excerpt: str
+
+
+def post(  # noqa: PLR0913 - a request and its limits
+    url: str,
+    body: bytes,
+    headers: dict[str, str],
+    *,
+    private_hosts: frozenset[str],
+    timeout: float,
+    seconds: float,
+) -> Posted:
+    """Send a body to an http(s) address, once; redirects are not followed.
+
+    As for fetching, the connection goes to an address that was judged.  `timeout` is for each step,
+    `seconds` for all of it.  Raises `BadSource` for an address of this server's own network whose
+    host is not among `private_hosts`, and `SourceFailed`.
+    """
+    place = sources.read_web(url)
+    limit = _Limit(seconds)
+    rules = Rules(private_hosts=private_hosts)
+    connection = _connect(place, _addresses(place, rules), limit, timeout)
+    with closing(connection), limit.on(connection.connected):
+        try:
+            connection.request(
+                "POST",
+                place.target,
+                body,
+                {"Host": place.authority, **headers, "Connection": "close"},
+            )
+            answer = connection.getresponse()
+            excerpt = answer.read(_EXCERPT).decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            why = f"no answer within {seconds:g} s" if limit.is_over else repr(error)
+            raise SourceFailed(f"{url} does not answer: {why}.") from error
+    return Posted(answer.status, answer.reason, excerpt)

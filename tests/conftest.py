@@ -54,6 +54,14 @@ def command_apps(settings):
     settings.PROJECT = replace(settings.PROJECT, command_apps=True)
 
 
+@pytest.fixture
+def targets_allowed(settings, tmp_path):
+    """Put every target that an app names on the allow-list; its code can write in `tmp_path`."""
+    from tests.plugins import AllowsTargets
+
+    settings.PLUGINS = AllowsTargets(folders=(str(tmp_path),))
+
+
 @pytest.fixture(autouse=True)
 def looks_from_the_head(monkeypatch):
     """Have every pass look for all work, wherever in its queue an earlier test left the mark."""

@@ -14,8 +14,10 @@ from typing import Any
 from django.conf import settings
 
 from daemons.science import worker
-from daemons.science.comparison import TARGET, Answer, Question
-from daemons.science.interfaces import Brought, TransientScienceError
+from daemons.science.asking import ask
+from daemons.science.comparison import Answer, Question
+from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
+from daemons.science.validators import UnknownValidator, allowed
 from scheduler.models import App, Workunit
 from scheduler.policy import quorum
 
@@ -102,9 +104,13 @@ def parse_options(text: str) -> dict[str, Any]:
 def run(trial: Trial) -> Outcome:
     """Compare in the worker, under the time limit; raises `WrongUse` for an unusable validator."""
     names = dict(enumerate(trial.results, 1))
+    try:
+        target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)
+    except (UnknownValidator, BadOptions) as error:
+        raise WrongUse(str(error)) from error
     question = Question(
-        validator=trial.validator,
-        options=trial.options,
+        validator=target,
+        options=options,
         folder=str(settings.VAR_DIR / "science"),
         results={
             number: [
@@ -117,7 +123,7 @@ def run(trial: Trial) -> Outcome:
     began = monotonic()
     answer, failure, traceback = Answer(), "", ""
     try:
-        answer = worker.call(TARGET, question, time_limit=trial.time_limit)
+        answer = ask(question, plugin, trial.time_limit, reads=_folders(trial))
     except TransientScienceError as error:
         failure = f"It is to be tried again later: {error}"
     except worker.ScienceFailed as error:
@@ -127,6 +133,13 @@ def run(trial: Trial) -> Outcome:
         raise WrongUse(answer.unusable)
     verdicts, canonical = ({}, None) if failure else _verdicts(trial, names, answer)
     return Outcome(tuple(names.values()), answer, canonical, verdicts, seconds, failure, traceback)
+
+
+def _folders(trial: Trial) -> tuple[str, ...]:
+    """Where the files lie, as a confined worker sees no others."""
+    return tuple(
+        sorted({str(path.resolve().parent) for paths in trial.results.values() for path in paths})
+    )
 
 
 def _brought(position: int, path: Path, listed: Sequence[Mapping[str, Any]]) -> Brought:

@@ -1,9 +1,12 @@
-"""Finds assimilators by the names that apps give, and checks their options."""
+"""Finds assimilators by the names that apps give, and checks their options.
+
+``copy_files``, ``dataset`` and ``webhook`` are built in.  Every other name must be in the allow-list
+(`settings.PLUGINS`): its target is a program, a Python function, or a table of our database.
+"""
 
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,38 +21,36 @@ from daemons.science import (
     table,
     webhook,
 )
-from daemons.science.interfaces import Assimilation, Output
+from daemons.science.interfaces import Assimilation, BadOptions, Output
 from scheduler import storage
 from scheduler.lifecycle import ErrorMask
+from scheduler.policy.plugins import ASSIMILATOR, BadPluginOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
     from daemons.science.interfaces import Assimilator
+    from scheduler.policy.plugins import Plugin
 
 
 class UnknownAssimilator(LookupError):
     """An app names an assimilator that does not exist. Hint: the message says what was tried."""
 
 
-def _copy_files(_argument: str, given: object, _time_limit: timedelta) -> Assimilator:
+def _copy_files(given: object, _time_limit: timedelta) -> Assimilator:
     checking.checked("copy_files", given, {})
     return copy_files.assimilate
 
 
-#: What makes an assimilator of each kind, from what follows ``:``, the options and the time limit.
-KINDS: dict[str, Callable[[str, object, timedelta], Assimilator]] = {
+#: What makes a built-in assimilator, from the options and the time limit.
+BUILT_IN: dict[str, Callable[[object, timedelta], Assimilator]] = {
     "copy_files": _copy_files,
     "dataset": dataset.make,
-    "table": table.make,
     "webhook": webhook.make,
-    "script": run_script.make,
-    "python": callables.make,
 }
-#: Kinds that take what follows ``:``.
-_WITH_ARGUMENT = {"script": "script:PROGRAM", "python": "python:package.module.function"}
-CHOICES = tuple(_WITH_ARGUMENT.get(kind, kind) for kind in KINDS)
+#: The built-in ones, and what a target of the allow-list looks like.
+CHOICES = (*BUILT_IN, "table", "script:PROGRAM", "python:package.module.function")
 
 
 def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
@@ -57,18 +58,31 @@ def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
 
     Imports no science.
     """
-    return _find(name, json.dumps(options, sort_keys=True), time_limit)
+    plugin = None
+    if name not in BUILT_IN:
+        plugin = settings.PLUGINS.find(ASSIMILATOR, name)
+        if plugin is None:
+            raise UnknownAssimilator(settings.PLUGINS.unknown(ASSIMILATOR, name))
+    folder = f"{settings.VAR_DIR}/science"
+    return _find(name, plugin, json.dumps(options, sort_keys=True), folder, time_limit)
 
 
 @lru_cache(maxsize=1000)
-def _find(name: str, options: str, time_limit: timedelta) -> Assimilator:
-    kind, colon, argument = name.partition(":")
-    make = KINDS.get(kind)
-    if make is None or bool(colon) != (kind in _WITH_ARGUMENT):
-        near = get_close_matches(name, CHOICES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"name one of {', '.join(CHOICES)}."
-        raise UnknownAssimilator(f"There is no assimilator {name!r}. Hint: {hint}")
-    return make(argument, json.loads(options), time_limit)
+def _find(
+    name: str, plugin: Plugin | None, options: str, folder: str, time_limit: timedelta
+) -> Assimilator:
+    if plugin is None:
+        return BUILT_IN[name](json.loads(options), time_limit)
+    try:
+        merged = plugin.options(json.loads(options))
+    except BadPluginOptions as error:
+        raise BadOptions(str(error)) from error
+    if plugin.runner == "table":
+        return table.make(merged)
+    if plugin.runner == "script":
+        return run_script.make(plugin, merged, folder, time_limit)
+    target = ":".join(plugin.path.rsplit(".", 1))
+    return callables.Callable(target, merged, plugin, folder, time_limit)
 
 
 def told(row: dict[str, Any]) -> Assimilation:

@@ -1,27 +1,36 @@
-"""Assimilates by a Python function: ``python:package.module.function``.
+"""Assimilates by a Python function of the allow-list: ``python:package.module.function``.
 
-It is called in the worker process, where it may hang or crash.  With a true attribute
-`transactional` it is called by the daemon itself, inside the transaction that settles the workunit.
+It is called in a worker process, where it may hang, crash or turn hostile.  What it returns for
+``var/results`` is written by the daemon.  A function that the allow-list calls `transactional` is
+called by the daemon itself, inside the transaction that settles the workunit.
 """
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from functools import cache
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from django.conf import settings
-
-from daemons.science import worker
-from daemons.science.interfaces import BadOptions, Defer
+from daemons.science.interfaces import Assimilation, Defer, Output
+from daemons.science.messages import BadMessage, a_list, a_text, an_object
+from daemons.science.moments import defer_message, read_defer
 from daemons.science.worker_main import resolve
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from daemons.science.interfaces import Assimilation
+    from scheduler.policy.plugins import Plugin
+
+#: Most files that a call returns, and their size in Base64 with all around it; bytes.
+_MAX_FILES: Final = 1000
+_MAX_ANSWER: Final = 16 << 20
+_MAX_NAME: Final = 1000
+
+Files = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,65 +38,126 @@ class Callable:
     """A function as an assimilator; `target` is its ``package.module:function``."""
 
     target: str
+    options: Mapping[str, Any]
+    plugin: Plugin
     folder: str
     time_limit: timedelta
 
     @property
     def transactional(self) -> bool:
-        """What the function says of itself; the worker imports it first, as that may crash, too."""
-        return _is_transactional(self.target, self.folder, self.time_limit)
+        """As the allow-list says; a worker is not asked."""
+        return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
-        """Call it here if it belongs into our transaction, else in the worker."""
+        """Call it here if it belongs into our transaction, else in a worker."""
+        from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
+
+        asked = replace(assimilation, options=self.options)
         if self.transactional:
-            return run(self.target, self.folder, assimilation)
-        answer: list[Path] | Defer | None = worker.call(
-            "daemons.science.callables:run",
-            self.target,
-            self.folder,
-            assimilation,
-            time_limit=self.time_limit,
+            answer = _called(resolve(self.target, self.folder), asked)
+        else:
+            answer = worker.call(
+                "daemons.science.callables:run",
+                self.target,
+                self.folder,
+                message(asked),
+                time_limit=self.time_limit,
+                read=read_answer,
+                profile=worker.profile_of(self.plugin),
+                max_answer=_MAX_ANSWER,
+            )
+        return answer if isinstance(answer, Defer) else _filed(assimilation.app, answer)
+
+
+def _filed(app: str, files: Files) -> list[Path]:
+    """Write files to ``var/results/<app>/``; raises `storage.BadFileName` for bad names."""
+    from scheduler import storage  # noqa: PLC0415 - see above
+
+    return [storage.write_result(app=app, relative=name, data=data) for name, data in files.items()]
+
+
+def message(assimilation: Assimilation) -> dict[str, Any]:
+    """An assimilation as JSON."""
+    plain = {field.name: getattr(assimilation, field.name) for field in fields(assimilation)}
+    outputs = [
+        [output.position, output.open_name, output.upload_name, str(output.path)]
+        for output in assimilation.outputs
+    ]
+    return {**plain, "options": dict(assimilation.options), "outputs": outputs}
+
+
+def read_answer(value: object) -> Files | Defer:
+    """What `run` returned: files by name, or `Defer`; raises `BadMessage`."""
+    if isinstance(value, dict) and "defer" in value:
+        return read_defer(value)
+    said = an_object(value, "The answer", ("files",))
+    files: Files = {}
+    for entry in a_list(said["files"], "files", _MAX_FILES):
+        pair = a_list(entry, "a file", 2)
+        if len(pair) != 2:  # noqa: PLR2004 - name and content
+            raise BadMessage("A file has a name and a content.")
+        name = a_text(pair[0], "a file's name", _MAX_NAME)
+        try:
+            files[name] = base64.b64decode(a_text(pair[1], "a content", _MAX_ANSWER), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise BadMessage(f"The content of {name!r:.100} is no Base64.") from error
+    return files
+
+
+# In the worker
+
+
+def run(target: str, folder: str, told: dict[str, Any]) -> dict[str, Any]:
+    """Call the function and make its answer JSON; runs in the worker."""
+    function = resolve(target, folder)
+    if getattr(function, "transactional", False):
+        msg = (
+            f"{target} wants to be transactional. Hint: an operator writes `transactional = true` "
+            "at its entry in the PLUGINS file; the daemon calls it then."
         )
-        return answer
+        raise PermissionError(msg)
+    outputs = tuple(
+        Output(position, open_name, upload_name, Path(path))
+        for position, open_name, upload_name, path in told["outputs"]
+    )
+    errors = tuple(told["errors"])
+    answer = _called(function, Assimilation(**{**told, "outputs": outputs, "errors": errors}))
+    if isinstance(answer, Defer):
+        return defer_message(answer)
+    return {"files": [[name, base64.b64encode(data).decode()] for name, data in answer.items()]}
 
 
-def make(argument: str, given: object, time_limit: timedelta) -> Callable:
-    """A function by its dotted path; its options are its own affair.  Raises `BadOptions`."""
-    module, _, function = argument.rpartition(".")
-    if not module or not function:
-        raise BadOptions(
-            f"python names no function: {argument!r}. Hint: write python:package.module.function."
-        )
-    if not isinstance(given, dict):
-        raise BadOptions('The options are no JSON object. Hint: write {} or {"name": value}.')
-    return Callable(f"{module}:{function}", f"{settings.VAR_DIR}/science", time_limit)
+def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - whatever it is
+    """Call it; the files that it returned.
 
-
-def run(target: str, folder: str, assimilation: Assimilation) -> list[Path] | Defer | None:
-    """Call the function and make its answer plain."""
+    Paths that it returned are of files that it wrote itself: they are put on the disk for good.
+    """
     try:
-        answer = _load(target, folder)(assimilation)
+        answer = function(assimilation)
     except Defer as later:
         return later
-    if answer is None or isinstance(answer, Defer):
+    if isinstance(answer, Defer):
         return answer
-    return [Path(path) for path in answer]
+    if isinstance(answer, Mapping):
+        return {str(name): _bytes(name, content) for name, content in answer.items()}
+    _sync(answer or ())
+    return {}
 
 
-def says_transactional(target: str, folder: str) -> bool:
-    """What the function says of itself; imports it."""
-    return bool(getattr(_load(target, folder), "transactional", False))
+def _bytes(name: object, content: object) -> bytes:
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, bytes | bytearray):
+        return bytes(content)
+    msg = f"The file {name!r} is {content!r:.60}. Hint: return text or bytes by name."
+    raise TypeError(msg)
 
 
-@cache
-def _is_transactional(target: str, folder: str, time_limit: timedelta) -> bool:
-    answer: bool = worker.call(
-        "daemons.science.callables:says_transactional", target, folder, time_limit=time_limit
-    )
-    return answer
-
-
-def _load(target: str, folder: str) -> Any:  # noqa: ANN401 - whatever it names
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return resolve(target)
+def _sync(paths: Iterable[Any]) -> None:
+    for path in paths:
+        for target in (Path(path), Path(path).parent):
+            descriptor = os.open(target, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemons.science.interfaces import BadOptions, BadOutput, TransientScienceError
+from daemons.science.interfaces import BadOptions, BadOutput, Brought, TransientScienceError
+from daemons.science.messages import BadMessage, a_list, a_text, an_object, one_of
 from daemons.science.validators import UnknownValidator, find
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from daemons.science.interfaces import Brought, Validator
+    from daemons.science.interfaces import Validator
 
 #: How a daemon calls it.
-TARGET = f"{__name__}:compare"
+TARGET = f"{__name__}:compare_message"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is to be compared: results by id, with what each brought.
 
-    With `canonical`, one of the results, the others are compared with it alone.  Fewer readable
-    ones than `at_least` are not compared.  `folder` is where programs and modules of the project's
+    `validator` is built in, or a target of the allow-list.  With `canonical`, one of the results,
+    the others are compared with it alone.  Fewer readable ones than `at_least` are not compared.  `folder` is where programs and modules of the project's
     own science lie.
     """
 
@@ -35,6 +36,20 @@ class Question:
     results: Mapping[int, Sequence[Brought]]
     canonical: int | None = None
     at_least: int = 1
+
+    def message(self) -> dict[str, Any]:
+        """As it crosses to the worker: JSON has no keys that are numbers."""
+        return {
+            "validator": self.validator,
+            "options": dict(self.options),
+            "folder": self.folder,
+            "results": [
+                [one, [asdict(output) for output in outputs]]
+                for one, outputs in self.results.items()
+            ],
+            "canonical": self.canonical,
+            "at_least": self.at_least,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,63 @@ class Answer:
     def agree(self, one: int, other: int) -> bool:
         """Whether two results agree; each does with itself."""
         return one == other or (min(one, other), max(one, other)) in self.agreeing
+
+
+def compare_message(question: dict[str, Any]) -> dict[str, Any]:
+    """`compare` for a question and an answer that are JSON; runs in the worker."""
+    results = {one: [Brought(**its) for its in outputs] for one, outputs in question["results"]}
+    answer = compare(Question(**{**question, "results": results}))
+    return {
+        "bad": [[one, why] for one, why in answer.bad.items()],
+        "agreeing": [list(pair) for pair in answer.agreeing],
+        "outliers": list(answer.outliers),
+        "suspicious": list(answer.suspicious),
+        "unusable": answer.unusable,
+    }
+
+
+def read_answer(question: Question, value: object) -> Answer:
+    """The worker's answer to a question; raises `BadMessage`.
+
+    It speaks of the results that were asked about, and of each two at most once.
+    """
+    names = ("bad", "agreeing", "outliers", "suspicious", "unusable")
+    said = an_object(value, "The answer", names)
+    known = question.results.keys()
+    count = len(known)
+    bad = {}
+    for entry in a_list(said["bad"], "bad", count):
+        one, why = _pair(entry, "an entry of bad")
+        bad[one_of(one, "a bad result", known)] = a_text(why, "a reason")
+    readable = known - bad.keys()
+    agreeing = set()
+    for entry in a_list(said["agreeing"], "agreeing", count * (count - 1) // 2):
+        one, other = (
+            one_of(each, "an agreeing result", readable) for each in _pair(entry, "a pair")
+        )
+        if one >= other:
+            raise BadMessage(f"A pair is in the wrong order: {one}, {other}.")
+        agreeing.add((one, other))
+    if question.canonical in bad:
+        raise BadMessage("The canonical result cannot be bad.")
+    return Answer(
+        bad,
+        frozenset(agreeing),
+        _ids(said["outliers"], "outliers", readable),
+        _ids(said["suspicious"], "suspicious", readable),
+        a_text(said["unusable"], "unusable"),
+    )
+
+
+def _pair(value: object, what: str) -> tuple[Any, Any]:
+    items = a_list(value, what, 2)
+    if len(items) != 2:  # noqa: PLR2004 - a pair
+        raise BadMessage(f"{what} has {len(items)} items.")
+    return items[0], items[1]
+
+
+def _ids(value: object, what: str, known: Collection[int]) -> frozenset[int]:
+    return frozenset(one_of(one, what, known) for one in a_list(value, what, len(known)))
 
 
 class CanonicalUnreadable(Exception):

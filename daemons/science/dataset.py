@@ -123,7 +123,7 @@ class Dataset:
         return rows
 
 
-def make(_argument: str, given: object, _time_limit: timedelta) -> Dataset:
+def make(given: object, _time_limit: timedelta) -> Dataset:
     """A dataset by an app's options; raises `BadOptions`."""
     read = checking.checked("dataset", given, _KNOWN)
     dataset = Dataset(**{**read, "part_size": int(read.get("part_size", 1000))})

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from inspect import isclass
 from itertools import islice
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from daemons.science.interfaces import Defer
+from daemons.science.interfaces import BadOptions, Defer
+from daemons.science.messages import BadMessage, a_list, an_object, optional
+from daemons.science.moments import moment_message, read_moment
 from daemons.science.worker_main import resolve
+from scheduler.policy.plugins import GENERATOR, BadPluginOptions
+
+if TYPE_CHECKING:
+    from scheduler.policy.plugins import Plugin, Plugins
+
+#: Longest answer of a generator, with the contents of its input files; bytes.
+MAX_ANSWER: Final = 16 << 20
+#: The built-in generator: ``copy:WORKUNIT``.
+COPY: Final = "copy"
+
+
+class UnknownGenerator(LookupError):
+    """An app names a generator that is not in the allow-list. Hint: the message says what is."""
 
 
 class BadGenerator(ValueError):
@@ -20,11 +37,15 @@ class BadGenerator(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a generator made: descriptions of workunits, its new state, when to ask again."""
+    """What a generator made: descriptions of workunits, its new state, when to ask again.
+
+    What science code made is `from_outside`: it names no paths of the server's disk.
+    """
 
     workunits: tuple[Any, ...]
     state: dict[str, Any]
     ask_again: timedelta | datetime | None = None
+    from_outside: bool = False
 
 
 class Generator(Protocol):
@@ -41,16 +62,60 @@ class Generator(Protocol):
         """
 
 
-def run(target: str, count: int, options: dict[str, Any], state: dict[str, Any]) -> Made:
-    """Have a generator make up to `count` workunits; runs in the worker."""
-    found: Any = resolve(target)
+def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None, dict[str, Any]]:
+    """The plug-in of an app's generator (None: ``copy:WORKUNIT``), and all its options.
+
+    Raises `UnknownGenerator` and `BadOptions`.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == COPY and rest:
+        if not isinstance(options, dict):
+            raise BadOptions('The options are no JSON object. Hint: write {} or {"most": 100}.')
+        return None, options
+    plugin = plugins.find(GENERATOR, name)
+    if plugin is None:
+        raise UnknownGenerator(plugins.unknown(GENERATOR, name))
+    try:
+        return plugin, plugin.options(options)
+    except BadPluginOptions as error:
+        raise BadOptions(str(error)) from error
+
+
+def check(name: str, options: object) -> None:
+    """Raise `UnknownGenerator` or `BadOptions`, as far as can be seen without running science."""
+    from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
+
+    allowed(name, options, settings.PLUGINS)
+
+
+def read_answer(value: object, most: int) -> Made:
+    """What `run` returned; raises `BadMessage`.  The descriptions are checked by who submits."""
+    said = an_object(value, "The answer", ("workunits", "state", "ask_again"))
+    if not isinstance(said["state"], dict):
+        raise BadMessage("The state is no object.")
+    return Made(
+        workunits=tuple(a_list(said["workunits"], "workunits", most)),
+        state=said["state"],
+        ask_again=optional(read_moment)(said["ask_again"]),
+        from_outside=True,
+    )
+
+
+# In the worker
+
+
+def run(
+    target: str, folder: str, count: int, options: dict[str, Any], state: dict[str, Any]
+) -> dict[str, Any]:
+    """Have a generator make up to `count` workunits, as JSON; runs in the worker."""
+    found: Any = resolve(target, folder)
     made_by: Any = found() if isclass(found) else None
     generate = found if made_by is None else made_by.generate
     made: list[Any] = []
     ask_again = None
     try:
         for workunit in islice(generate(count, options, state), count):
-            made.append(workunit)  # noqa: PERF402 - what was made before a Defer counts
+            made.append(_plain(workunit))
     except Defer as defer:
         ask_again = defer.until
     try:
@@ -58,4 +123,40 @@ def run(target: str, count: int, options: dict[str, Any], state: dict[str, Any])
     except (TypeError, ValueError) as error:
         msg = f"The generator's state is not JSON: {error}. Hint: keep numbers, texts and lists."
         raise BadGenerator(msg) from error
-    return Made(workunits=tuple(made), state=kept, ask_again=ask_again)
+    again = None if ask_again is None else moment_message(ask_again)
+    return {"workunits": made, "state": kept, "ask_again": again}
+
+
+def _plain(workunit: Any) -> Any:  # noqa: ANN401 - what the generator made
+    """A description as JSON: durations in seconds, moments as text, contents in Base64."""
+    if not isinstance(workunit, Mapping):
+        return workunit
+    plain = {name: _plain_value(value) for name, value in workunit.items()}
+    if "delay_bound" in plain:
+        plain["delay_bound_seconds"] = plain.pop("delay_bound")
+    files = plain.get("input_files")
+    if isinstance(files, list | tuple):
+        plain["input_files"] = [_plain_file(file) for file in files]
+    return plain
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - as above
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
+
+
+def _plain_file(file: Any) -> Any:  # noqa: ANN401 - as above
+    """An input file; what it names by `path` is read here, where the generator may read."""
+    if not isinstance(file, Mapping):
+        return file
+    plain = dict(file)
+    content = plain.get("content")
+    if plain.get("path"):
+        content = Path(plain.pop("path")).read_bytes()
+    if isinstance(content, bytes | bytearray):
+        plain.pop("content", None)
+        plain["content_base64"] = base64.b64encode(content).decode()
+    return plain

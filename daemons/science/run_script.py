@@ -1,4 +1,4 @@
-"""Assimilates by running a program of the scientist's own: ``script:PROGRAM``.
+"""Assimilates by running a program of the allow-list: ``script:PROGRAM``.
 
 ``PROGRAM KEY WORKUNIT FILE...`` with the same and more in its environment (``MANYHANDS_...``).
 Exit status 0: taken.  3: not now, try again; with a last line ``defer SECONDS`` on its standard
@@ -15,18 +15,18 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from django.conf import settings
-
-from daemons.science import checking, worker
-from daemons.science.interfaces import BadOptions, Defer, TransientScienceError
+from daemons.science import checking
+from daemons.science.interfaces import Defer, TransientScienceError
+from daemons.science.messages import optional
+from daemons.science.moments import defer_message, read_defer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemons.science.interfaces import Assimilation
+    from scheduler.policy.plugins import Plugin
 
 #: The exit status that asks for another try.
 TRY_AGAIN = 3
@@ -45,29 +45,31 @@ class RunScript:
     program: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
+    plugin: Plugin
     time_limit: timedelta
     transactional: ClassVar[bool] = False
 
     def __call__(self, assimilation: Assimilation) -> Defer | None:
         """Run it in the worker, which kills it with all its children after the time limit."""
+        from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
+
         paths = [str(output.path) for output in assimilation.outputs]
-        answer: Defer | None = worker.call(
+        return worker.call(
             "daemons.science.run_script:run",
             [self.program, *self.arguments, assimilation.key, assimilation.workunit_name, *paths],
             {**told(assimilation), **self.environment},
             time_limit=self.time_limit,
+            read=optional(read_defer),
+            profile=worker.profile_of(self.plugin),
         )
-        return answer
 
 
-def make(argument: str, given: object, time_limit: timedelta) -> RunScript:
-    """A program by its path, or by its name in ``var/science``; raises `BadOptions`."""
+def make(plugin: Plugin, given: object, folder: str, time_limit: timedelta) -> RunScript:
+    """A program by its path, or by its name in `folder`; raises `BadOptions`."""
     read = checking.checked("script", given, _KNOWN)
-    if not argument:
-        raise BadOptions("script names no program. Hint: write script:/path or script:name.")
-    is_path = PurePath(argument).is_absolute()
-    program = argument if is_path else f"{settings.VAR_DIR}/science/{argument}"
-    return RunScript(program, read.get("arguments", ()), read.get("environment", {}), time_limit)
+    program = plugin.path if plugin.path.startswith("/") else f"{folder}/{plugin.path}"
+    arguments, environment = read.get("arguments", ()), read.get("environment", {})
+    return RunScript(program, arguments, environment, plugin, time_limit)
 
 
 def told(assimilation: Assimilation) -> dict[str, str]:
@@ -90,8 +92,8 @@ def told(assimilation: Assimilation) -> dict[str, str]:
     }
 
 
-def run(command: list[str], told: dict[str, str]) -> Defer | None:
-    """Run a program to its end; called in the worker.
+def run(command: list[str], told: dict[str, str]) -> dict[str, Any] | None:
+    """Run a program to its end; called in the worker.  Returns null, or a `Defer` as JSON.
 
     Raises `ScriptFailed`, and `TransientScienceError` if it asks for another try.
     """
@@ -116,7 +118,7 @@ def run(command: list[str], told: dict[str, str]) -> Defer | None:
         words = _end_of(complained)
         if status == TRY_AGAIN:
             if found := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", _end_of(said)):
-                return Defer(timedelta(seconds=int(found[1])), words)
+                return defer_message(Defer(timedelta(seconds=int(found[1])), words))
             raise TransientScienceError(f"{command[0]} asks to be run again later.\n{words}")
         how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
         raise ScriptFailed(f"{command[0]} ended with {how}.\n{words}".rstrip())

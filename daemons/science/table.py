@@ -20,8 +20,6 @@ from daemons.science.interfaces import BadOptions
 from daemons.science.records import BadRecords, chosen, records
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from daemons.science.interfaces import Assimilation
 
 _KNOWN = {
@@ -97,8 +95,8 @@ class Table:
             )
 
 
-def make(_argument: str, given: object, _time_limit: timedelta) -> Table:
-    """A table by an app's options; raises `BadOptions`."""
+def make(given: object) -> Table:
+    """A table by a plug-in's options; raises `BadOptions`."""
     read = checking.checked("table", given, _KNOWN)
     model, table = read.pop("model", None), read.pop("table", None)
     if (model is None) == (table is None):

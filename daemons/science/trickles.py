@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from daemons.science.worker_main import resolve
+from scheduler.policy.plugins import TRICKLE_HANDLER
+
+if TYPE_CHECKING:
+    from scheduler.policy.plugins import Plugin, Plugins
 
 _KNOWN = ("extend_deadline", "fraction_done", "reply")
 
 
 class BadAnswer(ValueError):
     """A handler returned what is no answer. Hint: the message says what is."""
+
+
+class UnknownHandler(LookupError):
+    """An app names a handler that is not in the allow-list. Hint: the message says what is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +58,51 @@ class TrickleHandler(Protocol):
 
     def __call__(self, trickle: Trickle, /) -> Mapping[str, Any] | None:
         """Take it over; None, or a dict of `extend_deadline`, `fraction_done`, `reply`."""
+
+
+def allowed(name: str, plugins: Plugins) -> Plugin:
+    """The plug-in of a handler's name; raises `UnknownHandler`."""
+    plugin = plugins.find(TRICKLE_HANDLER, name)
+    if plugin is None:
+        raise UnknownHandler(plugins.unknown(TRICKLE_HANDLER, name))
+    return plugin
+
+
+def check(handlers: object) -> None:
+    """Raise `UnknownHandler` for an app whose varieties name what is not there, or BadAnswer."""
+    from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
+
+    if not isinstance(handlers, Mapping) or not all(
+        isinstance(name, str) for name in handlers.values()
+    ):
+        raise BadAnswer('Handlers are no JSON object. Hint: write {"variety": "name"} or {}.')
+    for name in handlers.values():
+        allowed(name, settings.PLUGINS)
+
+
+def message(trickle: Trickle) -> dict[str, Any]:
+    """A trickle as JSON."""
+    plain = {field.name: getattr(trickle, field.name) for field in fields(trickle)}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in plain.items()
+    }
+
+
+def run(target: str, folder: str, told: dict[str, Any]) -> Any:  # noqa: ANN401 - read() checks it
+    """Call a handler, and make its answer JSON; runs in the worker."""
+    moments = {
+        name: datetime.fromisoformat(told[name])
+        for name in ("said_at", "received_at", "report_deadline")
+        if told[name] is not None
+    }
+    answer = resolve(target, folder)(Trickle(**{**told, **moments}))
+    if not isinstance(answer, Mapping):
+        return answer
+    return {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in answer.items()
+    }
 
 
 def read(answer: object) -> Answer:

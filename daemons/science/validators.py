@@ -1,13 +1,13 @@
-"""Finds validators by the names that apps give, and checks their options.
+"""Finds validators, and checks their options.
 
-``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in; ``script:PROGRAM`` runs a
-program (a path, or a name in the project's science folder), ``python:package.module.Class`` makes
+``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name that an app
+stores must be in the allow-list (`settings.PLUGINS`), which has its target: ``script:PROGRAM`` runs
+a program (a path, or a name in the project's science folder), ``python:package.module.Class`` makes
 an object of a class.
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,18 @@ from daemons.science import bitwise, numeric, substring, trivial
 from daemons.science.interfaces import BadOptions
 from daemons.science.python import load
 from daemons.science.script import Script
+from scheduler.policy.plugins import VALIDATOR, BadPluginOptions
 
 if TYPE_CHECKING:
     from daemons.science.interfaces import Options, Validator
+    from scheduler.policy.plugins import Plugin, Plugins
 
 #: Those that judge by facts of the database alone, within a transaction.
 AT_ONCE: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
 _BUILT_IN: dict[str, Validator[Any]] = {**AT_ONCE, "numeric": numeric, "substring": substring}
 #: Those that are also shown what the program wrote to standard error.
 READS_STDERR = frozenset({"substring"})
-#: What an app may name, in words.
+#: The built-in ones, and what a target of the allow-list looks like.
 CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 
 
@@ -34,35 +36,55 @@ class UnknownValidator(LookupError):
 
 def check(name: str, options: Options) -> None:
     """Raise `UnknownValidator` or `BadOptions`, as far as can be seen without running science."""
-    kind, _, rest = name.partition(":")
-    if kind == "python" and "." in rest.strip("."):
-        return
-    validator = Script(rest) if kind == "script" and rest else _BUILT_IN.get(name)
-    if validator is None:
-        raise UnknownValidator(_unknown(name))
-    _check_options(validator, options)
+    from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
+
+    plugins: Plugins = settings.PLUGINS
+    allowed(name, options, plugins)
 
 
-def find(name: str, options: Options, *, folder: str) -> Validator[Any]:
-    """The validator of a name; programs without a path lie in `folder`.
+def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options, Plugin | None]:
+    """What runs for an app's validator: the target, all its options, and the plug-in if it is one.
+
+    Raises `UnknownValidator` and `BadOptions`.  Imports no science.
+    """
+    if name in _BUILT_IN:
+        _check_options(_BUILT_IN[name], options)
+        return name, options, None
+    plugin = plugins.find(VALIDATOR, name)
+    if plugin is None:
+        raise UnknownValidator(plugins.unknown(VALIDATOR, name))
+    try:
+        merged = plugin.options(options)
+    except BadPluginOptions as error:
+        raise BadOptions(str(error)) from error
+    if plugin.runner == "script":
+        _check_options(Script(plugin.path), merged)
+    return plugin.target, merged, plugin
+
+
+def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
+    """The validator of a target; programs without a path lie in `folder`.
 
     Raises `UnknownValidator` and `BadOptions`.  Imports science: for the worker.
     """
-    check(name, options)
-    kind, _, rest = name.partition(":")
+    kind, _, rest = target.partition(":")
     validator: Validator[Any]
     if kind == "python":
         try:
             validator = load(rest, folder=folder)
         except (ImportError, AttributeError, TypeError) as error:
             hint = f"is it on PYTHONPATH, or in {folder}?"
-            msg = f"Validator {name!r} cannot be loaded: {error}. Hint: {hint}"
+            msg = f"Validator {target!r} cannot be loaded: {error}. Hint: {hint}"
             raise UnknownValidator(msg) from error
         _check_options(validator, options)
-    elif kind == "script":
+        return validator
+    if kind == "script" and rest:
         validator = Script(rest if PurePath(rest).is_absolute() else f"{folder}/{rest}")
+    elif target in _BUILT_IN:
+        validator = _BUILT_IN[target]
     else:
-        validator = _BUILT_IN[name]
+        raise UnknownValidator(f"There is no validator {target!r}. Hint: see {', '.join(CHOICES)}.")
+    _check_options(validator, options)
     return validator
 
 
@@ -72,9 +94,3 @@ def _check_options(validator: Validator[Any], options: Options) -> None:
         check_options(options)
     elif not isinstance(options, dict):
         raise BadOptions(f"Options are {options!r}. Hint: write an object of names and values.")
-
-
-def _unknown(name: str) -> str:
-    near = get_close_matches(name, _BUILT_IN, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"name one of {', '.join(CHOICES)}."
-    return f"There is no validator {name!r}. Hint: {hint}"

@@ -4,6 +4,9 @@ The body is the same at every try; the ``Idempotency-Key`` is the workunit's key
 receiver recognises a repeat; ``X-Manyhands-Signature`` is ``sha256=`` and the HMAC-SHA256 of the
 body with the app's secret.  2xx: taken.  408, 425, 429, 5xx and trouble of the network: tried again
 later.  Everything else, a redirection included, is a failure.
+
+The daemon itself sends it, to public addresses only: hosts of the server's own networks must be
+named by the setting `WEBHOOK_HOSTS` (`scheduler.fetching.post`).
 """
 
 from __future__ import annotations
@@ -11,16 +14,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import http.client
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from daemons.science import checking, worker
+from django.conf import settings
+
+from daemons.science import checking
 from daemons.science.interfaces import BadOptions, TransientScienceError
+from scheduler import fetching
+from scheduler.policy import sources
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -29,8 +33,7 @@ if TYPE_CHECKING:
 
 #: What may be otherwise next time, besides 5xx.
 _PASSING = frozenset({408, 425, 429})
-_SERVER_ERROR = 500
-_EXCERPT = 2000
+_OK, _REDIRECTS, _SERVER_ERROR = 200, 300, 500
 _SHORTEST_SECRET = 16
 _KNOWN = {
     "url": checking.text,
@@ -58,7 +61,7 @@ class Webhook:
     transactional: ClassVar[bool] = False
 
     def __call__(self, assimilation: Assimilation) -> None:
-        """Send it from the worker, which also ends an answer that comes drop by drop."""
+        """Send it; raises `WebhookRefused` and `TransientScienceError`."""
         if assimilation.failed and self.failed == "skip":
             return
         body = json.dumps(self._message(assimilation), sort_keys=True).encode()
@@ -68,11 +71,30 @@ class Webhook:
             "Idempotency-Key": assimilation.key,
             "X-Manyhands-Signature": signature(body, self.secret),
         }
-        worker.call(
-            "daemons.science.webhook:post",
-            *(self.url, body, headers, self.timeout),
-            time_limit=self.time_limit,
+        self._post(body, headers)
+
+    def _post(self, body: bytes, headers: dict[str, str]) -> None:
+        try:
+            answer = fetching.post(
+                self.url,
+                body,
+                headers,
+                private_hosts=_private_hosts(),
+                timeout=self.timeout,
+                seconds=self.time_limit.total_seconds(),
+            )
+        except sources.BadSource as error:
+            raise WebhookRefused(_not_there(self.url, error)) from error
+        except fetching.SourceFailed as error:
+            raise TransientScienceError(f"{self.url} cannot be reached: {error}") from error
+        if _OK <= answer.status < _REDIRECTS:
+            return
+        sentence = (
+            f"{self.url} answered {answer.status} {answer.reason}.\n{answer.excerpt}".rstrip()
         )
+        if answer.status >= _SERVER_ERROR or answer.status in _PASSING:
+            raise TransientScienceError(sentence)
+        raise WebhookRefused(sentence)
 
     def _message(self, assimilation: Assimilation) -> dict[str, Any]:
         return {
@@ -102,12 +124,14 @@ class Webhook:
             return {**known, "encoding": "base64", "content": content}
 
 
-def make(_argument: str, given: object, time_limit: timedelta) -> Webhook:
+def make(given: object, time_limit: timedelta) -> Webhook:
     """A webhook by an app's options; raises `BadOptions`."""
     read = checking.checked("webhook", given, _KNOWN, required=("url", "secret"))
-    parts = urlsplit(read["url"])
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise BadOptions(f"{read['url']!r} is no web address. Hint: it begins with https://.")
+    try:
+        place = sources.read_web(read["url"])
+        _check_literal(place.host)
+    except sources.BadSource as error:
+        raise BadOptions(_not_there(read["url"], error)) from error
     if len(read["secret"]) < _SHORTEST_SECRET:
         raise BadOptions(
             f"The secret is shorter than {_SHORTEST_SECRET} characters. Hint: openssl rand -hex 32."
@@ -120,29 +144,26 @@ def signature(body: bytes, secret: str) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> None:
-    """Send it once; called in the worker.  Raises `WebhookRefused`, `TransientScienceError`."""
-    request = Request(url, data=body, headers=headers, method="POST")  # noqa: S310 - checked by make()
+def _private_hosts() -> frozenset[str]:
+    return frozenset(settings.PROJECT.webhook_hosts)
+
+
+def _check_literal(host: str) -> None:
+    """Raise `BadSource` for a number that is an address of the server's own network.
+
+    Names are looked up when something is sent: what they mean may change.
+    """
     try:
-        with build_opener(_NoRedirection).open(request, timeout=timeout) as answer:
-            answer.read(_EXCERPT)
-    except HTTPError as error:
-        with error:
-            _refused(url, error)
-    except (URLError, OSError, http.client.HTTPException) as error:
-        raise TransientScienceError(f"{url} cannot be reached: {error}") from error
+        ip_address(host)
+    except ValueError:
+        return
+    sources.check_addresses(host, [host], private_hosts=_private_hosts(), any_private=False)
 
 
-def _refused(url: str, error: HTTPError) -> NoReturn:
-    said = error.read(_EXCERPT).decode(errors="replace")
-    sentence = f"{url} answered {error.code} {error.reason}.\n{said}".rstrip()
-    if error.code >= _SERVER_ERROR or error.code in _PASSING:
-        raise TransientScienceError(sentence)
-    raise WebhookRefused(sentence)
-
-
-class _NoRedirection(HTTPRedirectHandler):
-    """A redirected POST would arrive as a GET: refuse it."""
-
-    def redirect_request(self, *_args: Any, **_options: Any) -> None:
-        return None
+def _not_there(url: str, error: sources.BadSource) -> str:
+    """The sentence of a refused address, with a hint for webhooks."""
+    said = str(error).partition(" Hint:")[0]
+    return (
+        f"Nothing is sent to {url!r:.200}: it is no web address that may be used. {said} "
+        "Hint: give a public https:// address, or an operator names its host by WEBHOOK_HOSTS."
+    )

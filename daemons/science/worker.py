@@ -1,38 +1,51 @@
-"""Runs science code in a process of its own, which may hang or crash as it likes.
+"""Runs science code in a process of its own, which may hang, crash or turn hostile.
 
-Each daemon process has at most one worker.  It starts with the first call, serves many, and is
-replaced after a hang, a crash, or `MAX_CALLS` calls, so that what leaks is given back.  It leads a
-process group of its own, which is killed as a whole, and it ends with its daemon.
+Each daemon process has at most `MAX_WORKERS` workers, one per plug-in, and one for what is built
+in.  A worker starts with the first call, serves many, and is replaced after a hang, a crash, an
+answer that is not what the call returns, or `MAX_CALLS` calls, so that what leaks is given back.
+How it is confined is in `confinement`; it ends with its daemon.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
-import pickle
+import select
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import timedelta
-from select import select
-from time import monotonic, sleep
-from typing import IO, Any
+from time import monotonic
+from typing import Any, Final, TypeVar
 
+from django.conf import settings
+
+from daemons.science import confinement
+from daemons.science.confinement import Profile, Started
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.worker_main import LENGTH, packed
+from daemons.science.messages import LENGTH, MAX_SENTENCE, MAX_TRACEBACK, BadMessage
+from daemons.science.messages import a_text, status_of, unpacked
+from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE
+from scheduler.policy.plugins import Plugin
 
-#: After so many calls a worker is replaced.
-MAX_CALLS = 500
+T = TypeVar("T")
+
+#: After so many calls, or so many seconds of calls, a worker is replaced.
+MAX_CALLS, MAX_SECONDS = 500, 3600.0
+#: More would cost memory; the least recently used one ends.
+MAX_WORKERS: Final = 4
+#: Longest answer, unless the call allows more; bytes.
+MAX_ANSWER: Final = 1 << 20
 #: How long a worker may take to start; seconds.  No science runs meanwhile.
-START_LIMIT = 60.0
-#: How often the worker's life is looked at while it is silent, and how long a dying one may take
-#: to write down where it was; seconds.
-_LOOK_EVERY, _LAST_WORDS = 0.05, 0.3
-_MAX_TRACE = 20_000
+START_LIMIT: Final = 60.0
+#: How often a worker's life is looked at while it is silent, and how long a dying one may take to
+#: write down where it was; seconds.
+_LOOK_EVERY, _LAST_WORDS = 0.05, 1.0
 
 
 class ScienceFailed(Exception):
@@ -52,115 +65,224 @@ class ScienceCrashed(ScienceFailed):
 
 
 class ScienceRaised(ScienceFailed):
-    """It raised; the sentence is the exception's last line."""
+    """It raised; the sentence is the exception's last line.  Or its answer was of no use."""
 
 
-def call(target: str, *args: Any, time_limit: timedelta) -> Any:  # noqa: ANN401 - whatever it returns
-    """Run ``package.module:function`` with these arguments in the worker; return what it returns.
+def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
+    """Any JSON; for calls of which nothing depends on the answer's shape."""
+    return value
 
-    Arguments and answer are pickled.  Raises `ScienceTimedOut`, `ScienceCrashed`, `ScienceRaised`
-    (all `ScienceFailed`), or the `TransientScienceError` that the science raised.  The time to
-    start a worker does not count.
+
+def call(  # noqa: PLR0913 - a call, and how its answer is read
+    target: str,
+    *args: Any,  # noqa: ANN401 - any JSON
+    time_limit: timedelta,
+    read: Callable[[object], T] = anything,
+    profile: Profile | None = None,
+    max_answer: int = MAX_ANSWER,
+) -> T:
+    """Run ``package.module:function`` with these arguments in a worker; return what it returns.
+
+    Arguments and answer are JSON; `read` checks the answer's shape, and raises `BadMessage`.
+    Raises `ScienceTimedOut`, `ScienceCrashed`, `ScienceRaised` (all `ScienceFailed`), or
+    `TransientScienceError` if the science raised that, or no worker can be started as it should be
+    confined.  The time to start a worker does not count.
     """
-    request = packed((target, args))
+    data = json.dumps({"target": target, "arguments": args}, ensure_ascii=False)
+    request = data.encode("utf-8", "replace")
+    profile = profile or profile_of(None)
     with _lock:
-        worker = _ready_worker()
-        answer = worker.ask(target, request, time_limit.total_seconds())
-        if worker.calls >= MAX_CALLS:
-            _stop()
-    kind, *content = answer
-    if kind == "value":
-        return content[0]
-    if kind == "transient":
-        error = TransientScienceError(content[0])
-        error.add_note(content[1])
-        raise error
-    raise ScienceRaised(*content)
+        worker = _ready_worker(profile)
+        answer = worker.ask(target, request, time_limit.total_seconds(), max_answer)
+        try:
+            if answer["status"] == "value":
+                return read(answer["value"])
+        except BadMessage as error:
+            worker.end()
+            raise ScienceRaised(f"{target} returned what it must not: {error}") from error
+        finally:
+            if worker.is_worn_out:
+                worker.end()
+    sentence = a_text(answer.get("sentence", ""), "sentence", MAX_SENTENCE)
+    trace = a_text(answer.get("traceback", ""), "traceback", MAX_TRACEBACK)
+    if answer["status"] == "transient":
+        failed = TransientScienceError(sentence)
+        failed.add_note(trace)
+        raise failed
+    raise ScienceRaised(sentence, trace)
+
+
+def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
+    """What a plug-in's worker may touch; None stands for what is built in.
+
+    `reads` are further folders.  All can read outputs and the project's science folder.
+    """
+    inputs = (f"{settings.VAR_DIR}/upload", f"{settings.VAR_DIR}/science")
+    own: tuple[str, ...] = ()
+    if plugin is not None:
+        own = plugin.reads
+        if plugin.runner == "script" and plugin.path.startswith("/"):
+            own = (*own, os.path.dirname(plugin.path))
+    folders, identities = [], []
+    for folder in dict.fromkeys((*inputs, *own, *reads)):
+        # A worker that runs does not see what is made or mounted later: another one does.
+        with suppress(OSError):
+            known = os.stat(folder)
+            folders.append(folder)
+            identities.append((known.st_dev, known.st_ino))
+    return Profile(
+        name="" if plugin is None else f"{plugin.kind} {plugin.name}",
+        reads=tuple(folders),
+        identities=tuple(identities),
+        writes=() if plugin is None else plugin.writes,
+        hidden=(str(settings.VAR_DIR), str(settings.KEYS_DIR)),
+        network=plugin is not None and plugin.network,
+        limits=confinement.Limits(
+            memory_mb=settings.SCIENCE_MEMORY_MB,
+            file_mb=settings.SCIENCE_FILE_MB,
+            processes=settings.SCIENCE_PROCESSES,
+            cpu_seconds=settings.SCIENCE_CPU_SECONDS,
+        ),
+    )
+
+
+def warning() -> str:
+    """The sentence for an operator whose science code is not confined; empty if it is."""
+    if settings.SCIENCE_SOCKET or confinement.best_form(settings.SCIENCE_CONFINEMENT) != "none":
+        return ""
+    if settings.SCIENCE_CONFINEMENT == "none":
+        return (
+            "Science code runs with the rights of the daemons, for SCIENCE_CONFINEMENT is none. "
+            "Hint: unset it."
+        )
+    return (
+        "Science code runs with the rights of the daemons: it can be confined neither by "
+        f"bubblewrap ({confinement.trouble('bubblewrap')}) nor by Landlock "
+        f"({confinement.trouble('landlock')}). "
+        "Hint: apt install bubblewrap, or run the science service (docs/operating.md)."
+    )
 
 
 def stop() -> None:
-    """End this process's worker, if there is one; the next call starts another."""
+    """End this process's workers; the next call starts another."""
     with _lock:
-        _stop()
-
-
-def _stop() -> None:
-    """End the worker while the caller holds the lock."""
-    if _own:
-        _own.pop().end()
+        for worker in list(_own.values()):
+            worker.end()
 
 
 class _Worker:
-    """One worker process and our end of its channel."""
+    """One worker and our end of its channel."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
         self.owner = os.getpid()
+        self.profile = profile
         self.calls = 0
-        self.channel, theirs = socket.socketpair()
-        self._traces: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - end() closes it
-        numbers = (theirs.fileno(), self._traces.fileno())
-        with theirs:
-            self.process = subprocess.Popen(  # noqa: S603 - our own command line
-                [sys.executable, "-m", "daemons.science.worker_main", *map(str, numbers)],
-                stdin=subprocess.DEVNULL,
-                # What the science prints is for the operator's log, never for the channel.
-                stdout=2,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                pass_fds=numbers,
-                start_new_session=True,
-            )
-        self._receive("the start of a worker", monotonic() + START_LIMIT)
+        self.busy = 0.0
+        self.form = ""
+        self._has_ended = False
+        self._started = _service(profile) if settings.SCIENCE_SOCKET else _local(profile)
+        self.channel, self.process = self._started.channel, self._started.process
+        _own[profile] = self
+        start = "the start of a worker"
+        try:
+            answer = self._receive(start, monotonic() + START_LIMIT, MAX_ANSWER)
+        except TimeoutError:
+            self.end()
+            raise TransientScienceError(f"No worker is ready within {START_LIMIT:g} s.") from None
+        except BaseException:
+            self.end()
+            raise
+        self.form = str(answer.get("form", ""))
+        self._refuse_unconfined(int(answer.get("uid", -1)))
 
-    def ask(self, target: str, request: bytes, seconds: float) -> tuple[Any, ...]:
+    def _refuse_unconfined(self, uid: int) -> None:
+        """A public project runs no plug-in that could read its keys."""
+        is_public = settings.PROJECT.master_url.startswith("https:")
+        if self.form != confinement.NONE or uid != os.getuid():
+            return
+        if is_public and self.profile.name:
+            self.end()
+            msg = (
+                f"The {self.profile.name} is not run: this project is public, and science code is "
+                "not confined. Hint: apt install bubblewrap, or run the science service "
+                "(docs/operating.md, Plug-ins and confinement)."
+            )
+            raise TransientScienceError(msg)
+
+    def ask(self, target: str, request: bytes, seconds: float, most: int) -> dict[str, Any]:
         """Send a request and return the answer; the worker is gone if this raises."""
         self.calls += 1
-        deadline = monotonic() + seconds
+        began = monotonic()
+        deadline = began + seconds
         try:
-            self._send(request, deadline)
-            return self._receive(target, deadline)
+            self._send(len(request).to_bytes(LENGTH, "big") + request, deadline)
+            answer = self._receive(target, deadline, most)
         except TimeoutError:
             where = self._last_words()
-            _stop()
+            self.end()
             sentence = f"{target} did not answer within {seconds:g} s and was killed."
             raise ScienceTimedOut(sentence, f"{sentence}\n{where}") from None
         except OSError:
             raise self._crashed(target) from None
         except BaseException:
             # Interrupted half way: the answer to this request must not be taken for the next one's.
-            _stop()
+            self.end()
             raise
+        self.busy += monotonic() - began
+        return answer
+
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether another one shall take over."""
+        return self.calls >= MAX_CALLS or self.busy > MAX_SECONDS
 
     def end(self) -> None:
         """Kill the whole process group and forget it; twice is fine."""
-        if self._traces.closed:
+        if self._has_ended:
             return
-        self.channel.close()
-        self._traces.close()
+        self._has_ended = True
+        if _own.get(self.profile) is self:
+            del _own[self.profile]
         if self.owner != os.getpid():
-            # A copy made by fork: the process belongs to our parent.
-            self.process.returncode = 0
-            return
+            # A copy made by fork: all of it belongs to our parent.
+            self._started.folder = ""
+            if self.process is not None:
+                self.process.returncode = 0
+        else:
+            with suppress(OSError):
+                self.channel.shutdown(socket.SHUT_RDWR)
+            if self.process is not None:
+                self._end_process(self.process)
+        self._started.tidy()
+
+    def _end_process(self, process: subprocess.Popen[bytes]) -> None:
+        # The keeper kills whatever the science started; it needs a moment for that.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LAST_WORDS)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def is_usable(self) -> bool:
-        """Whether it is ours and lives."""
-        return self.owner == os.getpid() and self.process.poll() is None
+        """Whether it is ours, lives, and has said nothing unasked."""
+        if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
+            return False
+        return not select.select([self.channel], [], [], 0)[0]
 
     def _send(self, request: bytes, deadline: float) -> None:
         self.channel.settimeout(max(0.001, deadline - monotonic()))
         self.channel.sendall(request)
 
-    def _receive(self, target: str, deadline: float) -> tuple[Any, ...]:
-        head = self._read(LENGTH, target, deadline)
-        data = self._read(int.from_bytes(head, "big"), target, deadline)
+    def _receive(self, target: str, deadline: float, most: int) -> dict[str, Any]:
+        size = int.from_bytes(self._read(LENGTH, target, deadline), "big")
+        if size > most:
+            msg = f"The answer of {target} has {size} bytes, more than {most}."
+            raise ScienceRaised(msg)
+        data = self._read(size, target, deadline)
         try:
-            # Written by our own worker, whose science the operator has chosen to run.
-            answer: tuple[Any, ...] = pickle.loads(data)  # noqa: S301
-        except Exception as error:
-            raise ScienceRaised(f"The answer of {target} cannot be unpickled: {error!r}") from error
-        return answer
+            return dict(status_of(unpacked(data)))
+        except BadMessage as error:
+            raise ScienceRaised(f"The answer of {target} cannot be read: {error}") from error
 
     def _read(self, count: int, target: str, deadline: float) -> bytes:
         data = bytearray()
@@ -178,59 +300,94 @@ class _Worker:
             left = deadline - monotonic()
             if left <= 0:
                 raise TimeoutError
-            has_ended = self.process.poll() is not None
-            if select([self.channel], [], [], 0 if has_ended else min(left, _LOOK_EVERY))[0]:
+            has_ended = self.process is not None and self.process.poll() is not None
+            wait = 0 if has_ended else min(left, _LOOK_EVERY) if self.process else left
+            if select.select([self.channel], [], [], wait)[0]:
                 return
             if has_ended:
                 raise self._crashed(target)
 
     def _crashed(self, target: str) -> ScienceCrashed:
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(_LAST_WORDS)
-        code = self.process.poll()
-        how = "closed its channel" if code is None else _status(code)
-        where = self._read_traces()
-        _own.clear()
+        if self.process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_LAST_WORDS)
+        ending, where = self._ending(), self._traces()
         self.end()
-        sentence = f"{target} crashed its process: {how}."
+        sentence = f"{target} crashed its process: {ending or 'closed its channel'}."
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
     def _last_words(self) -> str:
-        """Where a hanging worker is, by its own account."""
-        with suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGUSR1)
-        before, deadline = -1, monotonic() + _LAST_WORDS
-        while (
-            monotonic() < deadline and (size := os.fstat(self._traces.fileno()).st_size) != before
-        ):
-            before = size or -1
-            sleep(0.02)
-        return self._read_traces()
+        """Where a hanging worker is, by its own account: its keeper has it write that down."""
+        deadline = monotonic() + _LAST_WORDS
+        with suppress(OSError):
+            self.channel.shutdown(socket.SHUT_WR)
+            while (left := deadline - monotonic()) > 0:
+                if select.select([self.channel], [], [], left)[0] and not self.channel.recv(65_536):
+                    break
+        return self._traces()
 
-    def _read_traces(self) -> str:
-        if self._traces.closed:
+    def _traces(self) -> str:
+        if self._has_ended:
             return ""
-        self._traces.seek(0)
-        return self._traces.read(_MAX_TRACE).decode(errors="replace")
+        data = os.pread(self._started.traces, MAX_TRACEBACK, 0)
+        return data.rstrip(b"\0").replace(b"\0", b"?").decode(errors="replace")
+
+    def _ending(self) -> str:
+        if self._has_ended:
+            return ""
+        data = os.pread(self._started.traces, ENDING_SIZE, TRACES_SIZE - ENDING_SIZE)
+        text = data.rstrip(b"\0").decode("ascii", "replace")
+        return text if text.isprintable() else ""
 
 
-def _ready_worker() -> _Worker:
-    if _own and not _own[0].is_usable():
-        _stop()
-    if not _own:
-        _own.append(_Worker())
-    return _own[0]
+def _local(profile: Profile) -> Started:
+    form = confinement.best_form(settings.SCIENCE_CONFINEMENT)
+    try:
+        return confinement.start(form, profile)
+    except (confinement.CannotConfine, OSError) as error:
+        msg = (
+            f"No worker can be started: {error}. "
+            "Hint: see SCIENCE_CONFINEMENT in docs/operating.md."
+        )
+        raise TransientScienceError(msg) from error
 
 
-def _status(code: int) -> str:
-    if code >= 0:
-        return f"exit status {code}"
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"signal {-code}"
+def _service(profile: Profile) -> Started:
+    """A worker of the science service; it gets the file of traces together with the profile."""
+    path = settings.SCIENCE_SOCKET
+    channel = socket.socket(socket.AF_UNIX)
+    traces = confinement.new_traces()
+    try:
+        channel.settimeout(START_LIMIT)
+        channel.connect(path)
+        hello = json.dumps(asdict(profile)).encode()
+        socket.send_fds(channel, [len(hello).to_bytes(LENGTH, "big")], [traces])
+        channel.sendall(hello)
+    except OSError as error:
+        Started(channel, traces).tidy()
+        msg = (
+            f"The science service does not answer at {path}: {error}. "
+            "Hint: systemctl status manyhands-science; SCIENCE_SOCKET names its socket."
+        )
+        raise TransientScienceError(msg) from error
+    return Started(channel, traces)
 
 
-#: This process's worker, if it has one.
-_own: list[_Worker] = []
+def _ready_worker(profile: Profile) -> _Worker:
+    worker = _own.get(profile)
+    if worker is not None and not worker.is_usable():
+        worker.end()
+        worker = None
+    if worker is None:
+        while len(_own) >= MAX_WORKERS:
+            next(iter(_own.values())).end()
+        return _Worker(profile)
+    # The most recently used one is the last.
+    _own[profile] = _own.pop(profile)
+    return worker
+
+
+#: This process's workers, the least recently used one first.
+_own: dict[Profile, _Worker] = {}
 _lock = threading.RLock()
 atexit.register(stop)

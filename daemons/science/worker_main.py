@@ -1,95 +1,273 @@
-"""The worker process: takes one call after the other from its daemon, and answers.
+"""The worker process: runs one call of science code after the other, and answers.
 
-Started as ``python -m daemons.science.worker_main SOCKET TRACES``, two file descriptors.  Imports
-what the calls name, and no Django unless they do; what the science prints goes to the daemon's
-standard error.
-A message is eight bytes of length, big-endian, and that many bytes of pickle:
+Started as ``python -m daemons.science.worker_main SOCKET TRACES CONFIG``: two file descriptors and
+JSON (see `Config`).  Two processes come of it:
 
-    to the worker       (target, args), target being ``package.module:function``
-    the first answer    ("ready",)
-    other answers       ("value", anything) | ("raised", sentence, traceback)
-                        | ("transient", sentence, traceback)
+- the *keeper* runs no science.  It waits until the worker ends or the daemon closes its end of the
+  channel, kills what the science started, writes down how the worker ended, and ends itself.
+- the *worker* confines itself as the configuration says, and serves calls.  It imports what the
+  calls name, and no Django: there are no settings, no secrets and no database for science code.
+
+What the science prints goes to the daemon's standard error.  `messages` has the wire.
 """
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
+import json
 import os
-import pickle
+import resource
+import select
 import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final
 
+from daemons.science import landlock
 from daemons.science.interfaces import TransientScienceError
+from daemons.science.messages import LENGTH, packed
 
-_PR_SET_PDEATHSIG = 1
-LENGTH = 8
-Answer = tuple[Any, ...]
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+#: The file of traces has this size; how the worker ended stands in its last bytes.
+TRACES_SIZE, ENDING_SIZE = 65_536, 128
+#: How long a hanging worker may take to write down where it was, and how long the keeper kills what
+#: the science started; seconds.
+_LAST_WORDS, _KILLING = 0.25, 10.0
+_LOOK_EVERY_MS: Final = 500
+_MEGABYTE: Final = 1 << 20
 
 
-def main(channel_number: int, traces: int) -> None:
-    """Serve calls until the daemon closes the channel."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """How a worker is confined.
+
+    `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
+    `lists` only names can be read.  `processes` counts all of the user's in this user namespace.
+    `user` is the number of the user that root becomes.
+    """
+
+    form: str
+    reads: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    network: bool = False
+    memory_mb: int = 4096
+    file_mb: int = 1024
+    processes: int = 64
+    cpu_seconds: int = 86_400
+    user: int | None = None
+
+    def to_json(self) -> str:
+        """As it stands on the command line."""
+        return json.dumps(asdict(self))
+
+
+def main(channel_number: int, traces: int, config: Config) -> None:
+    """Start the worker and look after it."""
+    if config.user is not None:
+        os.setgroups([])
+        os.setresgid(config.user, config.user, config.user)
+        os.setresuid(config.user, config.user, config.user)
     _end_with_parent()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    channel = socket.socket(fileno=channel_number)
     # No program that the science starts may hold the channel open.
     os.set_inheritable(channel_number, False)
     os.set_inheritable(traces, False)
+    sys.stdout.flush()
+    worker = os.fork()
+    if not worker:
+        os.setsid()
+        _end_with_parent()
+        _work(channel, traces, config)
+        os._exit(0)
+    _keep(worker, channel, traces)
+
+
+# The keeper
+
+
+def _keep(worker: int, channel: socket.socket, traces: int) -> None:
+    status = _watched(worker, channel)
+    if status is None:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGUSR1)
+        status = _status_within(worker, _LAST_WORDS)
+    _kill_descendants()
+    ending = "was killed" if status is None else _ending(status)
+    with suppress(OSError):
+        os.pwrite(traces, ending.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
+    with suppress(OSError):
+        # A process that outlived us may have a copy of it; the daemon must see its end all the same.
+        channel.shutdown(socket.SHUT_RDWR)
+
+
+def _watched(worker: int, channel: socket.socket) -> int | None:
+    """The worker's exit status; None when the daemon closed its end before that."""
+    poll = select.poll()
+    poll.register(channel, getattr(select, "POLLRDHUP", 0))
+    with suppress(AttributeError, OSError):  # needs Linux 5.3
+        poll.register(os.pidfd_open(worker), select.POLLIN)
+    while True:
+        events = dict(poll.poll(_LOOK_EVERY_MS))
+        if (status := _status_within(worker, 0)) is not None:
+            return status
+        if channel.fileno() in events:
+            return None
+
+
+def _status_within(worker: int, seconds: float) -> int | None:
+    give_up_at = monotonic() + seconds
+    while True:
+        pid, status = os.waitpid(worker, os.WNOHANG)
+        if pid:
+            return status
+        if monotonic() >= give_up_at:
+            return None
+        sleep(0.005)
+
+
+def _kill_descendants() -> None:
+    """Kill until there is nobody left: whoever loses its parent becomes our child."""
+    give_up_at = monotonic() + _KILLING
+    while monotonic() < give_up_at:
+        for child in _children():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        sleep(0.001)
+
+
+def _children() -> list[int]:
+    try:
+        return [
+            int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        ]
+    except OSError:
+        return [pid for pid, parent in _parents().items() if parent == os.getpid()]
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with suppress(OSError, ValueError, IndexError):
+                words = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+                found[int(entry)] = int(words[1])
+    return found
+
+
+def _ending(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit status {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+# The worker
+
+
+def _work(channel: socket.socket, traces: int, config: Config) -> None:
     # A crash, and a daemon that lost its patience, leave behind where the science was.
     faulthandler.enable(traces)
     faulthandler.register(signal.SIGUSR1, traces, all_threads=True)
     # Comparing is what most calls do: its import is ours, not the first call's.
     import_module("daemons.science.comparison")
-    with socket.socket(fileno=channel_number) as channel:
-        channel.sendall(packed(("ready",)))
-        while (request := _receive(channel)) is not None:
-            channel.sendall(_answer(*request))
+    confine(config)
+    channel.sendall(packed({"status": "ready", "form": config.form, "uid": os.getuid()}))
+    while (request := _receive(channel)) is not None:
+        channel.sendall(_answer(request))
 
 
-def packed(message: Answer) -> bytes:
-    """A message as it crosses the channel."""
-    data = pickle.dumps(message)
-    return len(data).to_bytes(LENGTH, "big") + data
+def confine(config: Config) -> None:
+    """Give up, for good, what the configuration does not leave."""
+    os.umask(0o027)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: config.cpu_seconds,
+        resource.RLIMIT_AS: config.memory_mb * _MEGABYTE,
+        resource.RLIMIT_FSIZE: config.file_mb * _MEGABYTE,
+        resource.RLIMIT_NPROC: config.processes,
+    }
+    for limit, value in limits.items():
+        hard = resource.getrlimit(limit)[1]
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)  # noqa: PLW2901 - a limit only falls
+        resource.setrlimit(limit, (value, value))
+    if config.form == "landlock":
+        landlock.confine(
+            reads=config.reads,
+            lists=config.lists,
+            writes=config.writes,
+            network=config.network,
+        )
 
 
-def resolve(target: str) -> Any:  # noqa: ANN401 - whatever it names
-    """What ``package.module:function`` names; science that needs Django's tables gets them."""
+def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - whatever it names
+    """What ``package.module:function`` names; modules may also lie in `folder`."""
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
     module_name, _, function = target.partition(":")
     try:
         module = import_module(module_name)
     except Exception as error:
-        if type(error).__name__ != "AppRegistryNotReady":
-            raise
-        import_module("django").setup()
-        module = import_module(module_name)
+        if type(error).__name__ in {"AppRegistryNotReady", "ImproperlyConfigured"}:
+            error.add_note(
+                "Hint: science code has no Django, settings or database. Make the assimilator "
+                "`transactional` in the PLUGINS file, or return what it finds."
+            )
+        raise
     found: Any = module
     for name in function.split("."):
         found = getattr(found, name)
     return found
 
 
-def _answer(target: str, args: Answer) -> bytes:
+def _answer(request: dict[str, Any]) -> bytes:
     try:
-        return packed(("value", resolve(target)(*args)))
+        return packed(
+            {"status": "value", "value": resolve(request["target"])(*request["arguments"])}
+        )
     except TransientScienceError as error:
-        return packed(("transient", str(error), traceback.format_exc()))
+        return _failure("transient", str(error), traceback.format_exc())
     except BaseException as error:  # noqa: BLE001 - even sys.exit() ends the call, not the worker
         sentence = "".join(traceback.format_exception_only(error)).strip()
-        return packed(("raised", sentence, traceback.format_exc()))
+        return _failure("raised", sentence, traceback.format_exc())
 
 
-def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - what was pickled
+def _failure(status: str, sentence: str, trace: str) -> bytes:
+    def clean(text: str) -> str:
+        return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+    return packed(
+        {"status": status, "sentence": clean(sentence)[:2000], "traceback": clean(trace)[-20_000:]}
+    )
+
+
+def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's request
     """The next request, or None at the end."""
     head = _read(channel, LENGTH)
-    return pickle.loads(_read(channel, int.from_bytes(head, "big"))) if head else None  # noqa: S301 - from our daemon
+    return json.loads(_read(channel, int.from_bytes(head, "big"))) if head else None
 
 
 def _read(channel: socket.socket, count: int) -> bytes:
     parts: list[bytes] = []
     while count:
-        part = channel.recv(min(count, 1 << 20))
+        part = channel.recv(min(count, _MEGABYTE))
         if not part:
             return b""
         parts.append(part)
@@ -98,14 +276,18 @@ def _read(channel: socket.socket, count: int) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end us with the daemon, even in the middle of a hang (Linux only)."""
+    """Have the kernel end us with our parent, even in the middle of a hang (Linux only)."""
     parent = os.getppid()
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The daemon may have died before the kernel was asked.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # It may have died before the kernel was asked.
     if os.getppid() != parent:
         os._exit(1)
 
 
+def _prctl(option: int, value: int) -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Config(**json.loads(sys.argv[3])))

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from daemons.low_water import LowWater
 from daemons.science.interfaces import BadOptions
-from daemons.science.validators import AT_ONCE, CHOICES, UnknownValidator, check
+from daemons.science.validators import AT_ONCE, UnknownValidator, check
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.validator.comparing import Asking, at_once, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
@@ -104,7 +104,7 @@ def _waiting_apps() -> list[Waiting]:
                 "app": app,
                 "validator": validator,
                 "reason": in_vain[app, validator],
-                "hint": f"set the app's validator to one of: {', '.join(CHOICES)}",
+                "hint": "mend the app, or the PLUGINS file; `manage.py check_science` checks both",
             },
         )
     _warned.clear()

@@ -1,4 +1,4 @@
-"""Puts the question about a workunit's results as the worker process is asked it."""
+"""Asks the worker process about a workunit's results."""
 
 from __future__ import annotations
 
@@ -6,26 +6,40 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from daemons.science.comparison import Question
-from daemons.science.interfaces import STDERR, Brought
-from daemons.science.validators import READS_STDERR
+from daemons.science.asking import ask
+from daemons.science.comparison import Answer, Question
+from daemons.science.interfaces import STDERR, BadOptions, Brought
+from daemons.science.validators import READS_STDERR, UnknownValidator, allowed
 from daemons.validator.comparing import brought
 from daemons.validator.settling import PACKAGE
 from scheduler import sql, storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
     from daemons.validator.comparing import Asking, Success
 
 
-def question(
-    workunit: Asking, successes: Sequence[Success], stderrs: Mapping[int, str]
-) -> Question:
-    """What is to be compared: these successes, or all others with the canonical one."""
-    return Question(
-        validator=workunit.validator,
-        options=workunit.validator_options,
+def answer_of(
+    workunit: Asking,
+    successes: Sequence[Success],
+    stderrs: Mapping[int, str],
+    time_limit: timedelta,
+) -> Answer:
+    """Have these successes compared, or all others with the canonical one.
+
+    Raises what `worker.call` raises.
+    """
+    try:
+        target, options, plugin = allowed(
+            workunit.validator, workunit.validator_options, settings.PLUGINS
+        )
+    except (UnknownValidator, BadOptions) as error:
+        return Answer(unusable=str(error))
+    question = Question(
+        validator=target,
+        options=options,
         folder=str(settings.VAR_DIR / "science"),
         results={
             success.id: brought(workunit, success, _path) + _stderr(stderrs.get(success.id))
@@ -34,6 +48,7 @@ def question(
         canonical=workunit.canonical_result_id,
         at_least=workunit.min_quorum,
     )
+    return ask(question, plugin, time_limit)
 
 
 def stderrs_of(validator: str, successes: Sequence[Success]) -> dict[int, str]:

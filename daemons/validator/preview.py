@@ -12,10 +12,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from daemons.science import worker
-from daemons.science.comparison import TARGET, Answer
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.science.validators import AT_ONCE
-from daemons.validator.asking import question, stderrs_of
+from daemons.validator.asking import answer_of, stderrs_of
 from daemons.validator.comparing import Asking, Comparison, Success, at_once, judge
 from daemons.validator.settling import PACKAGE, successes_of
 from scheduler import sql
@@ -97,8 +96,8 @@ def _comparison(workunit: Asking, successes: list[Success], limit: timedelta) ->
     """As the validator compares: by facts at once, or by its app's science in the worker."""
     if science := AT_ONCE.get(workunit.validator):
         return at_once(workunit, science)
-    asked = question(workunit, successes, stderrs_of(workunit.validator, successes))
-    answer: Answer = worker.call(TARGET, asked, time_limit=limit)
+    stderrs = stderrs_of(workunit.validator, successes)
+    answer = answer_of(workunit, successes, stderrs, limit)
     if answer.unusable:
         raise BadOptions(answer.unusable)
     return Comparison(

@@ -22,10 +22,10 @@ from django.db import transaction
 
 from daemons import poison
 from daemons.science import worker
-from daemons.science.comparison import TARGET, Answer
+from daemons.science.comparison import Answer
 from daemons.science.interfaces import TransientScienceError
 from daemons.tally import Shard, Tally
-from daemons.validator.asking import question, stderrs_of
+from daemons.validator.asking import answer_of, stderrs_of
 from daemons.validator.comparing import (
     UNJUDGED,
     Asking,
@@ -189,9 +189,7 @@ def _ask(turn: _Turn, workunit: Asking) -> Answer:
     if workunit.error_mask or not new or not known.issuperset(_canonical(workunit)):
         return Answer()
     truth = [success for success in successes if success.id == workunit.canonical_result_id]
-    asked = question(workunit, [*truth, *new], turn.stderrs)
-    answer: Answer = worker.call(TARGET, asked, time_limit=turn.app.limit)
-    return answer
+    return answer_of(workunit, [*truth, *new], turn.stderrs, turn.app.limit)
 
 
 def _canonical(workunit: Asking) -> tuple[int, ...]:

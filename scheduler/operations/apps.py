@@ -155,7 +155,7 @@ def _faults(app: App, facts: dict[str, Any], *, is_new_kind: bool) -> Iterator[t
     """Find what only daemons and submissions would meet later: science, defaults, templates."""
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
         yield "kind", COMMANDS_ARE_OFF
-    if any(key.startswith(("validator", "assimilator")) for key in facts):
+    if not facts.keys().isdisjoint(alerts.SCIENCE_COLUMNS):
         science = {field.name: getattr(app, field.name) for field in App._meta.concrete_fields}
         yield from alerts.science_refusals(science)
     if "workunit_defaults" in facts:

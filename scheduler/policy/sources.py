@@ -86,6 +86,15 @@ def read(url: str) -> Place:
     return Place(parts.scheme, host, port or _PORTS[parts.scheme], target)
 
 
+def read_web(url: str) -> Place:
+    """Take an http(s) address apart; raises `BadSource` for any other."""
+    place = read(url)
+    if place.scheme == "rsync":
+        msg = f"{url} is no web address. Hint: give one that begins with https:// or http://."
+        raise BadSource(msg)
+    return place
+
+
 def _plain(url: str) -> str:
     """An address in the usual form, of letters that all agree on."""
     if len(url) > MAX_URL or re.search(r"[\x00-\x20\x7f-\uffff\\\"<>]", url):

@@ -19,14 +19,17 @@ from scheduler.policy.launching import COMMAND
 
 #: Fewer free bytes than this beyond the reserve is nearly full.
 NEARLY_FULL_NBYTES = 2_000_000_000
-_APP_COLUMNS = (
-    "name",
-    "kind",
+#: The columns of an app that name science code, or are passed to it.
+SCIENCE_COLUMNS = (
     "validator",
     "validator_options",
     "assimilator",
     "assimilator_options",
+    "generator",
+    "generator_options",
+    "trickle_handlers",
 )
+_APP_COLUMNS = ("name", "kind", *SCIENCE_COLUMNS)
 
 
 def current(*, now: datetime) -> tuple[Alert, ...]:
@@ -76,7 +79,7 @@ def lives() -> dict[str, datetime | None]:
 
 
 def _unknown_science(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A sentence for every app whose validator or assimilator does not exist, or is misled."""
+    """A sentence for every app whose science is not in the allow-list, or gets wrong options."""
     return tuple(
         f"App {app['name']}: {refusal}" for app in apps for _, refusal in science_refusals(app)
     )
@@ -92,6 +95,8 @@ def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Why daemons cannot use the science that an app names, by the column that is wrong."""
     check_validator = import_string("daemons.science.validators.check")
     find_assimilator = import_string("daemons.science.assimilators.find")
+    check_generator = import_string("daemons.science.generators.check")
+    check_handlers = import_string("daemons.science.trickles.check")
     found = [
         (
             "validator",
@@ -105,6 +110,14 @@ def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
                 app.get("assimilator_options"),
                 timedelta(minutes=1),
             ),
+        ),
+        (
+            "generator",
+            _refusal(check_generator, app.get("generator"), app.get("generator_options")),
+        ),
+        (
+            "trickle_handlers",
+            _refusal(check_handlers, app.get("trickle_handlers")),
         ),
     ]
     return [(column, refusal) for column, refusal in found if refusal and app.get(column)]

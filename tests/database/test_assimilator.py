@@ -18,7 +18,7 @@ from tests import rows
 from tests.database import sinks
 from tests.database.passes import a_pass, moves, statements_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from tests import rows
 from tests.database.passes import a_pass
 from tests.database.test_assimilator import failed, finished
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 SECRET = "0123456789abcdef"
 
 

@@ -14,7 +14,7 @@ from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
 from tests.rows import a_result, a_workunit, an_app, hours, update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 
 
 def handler(name):

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from daemons.science import worker
 from tests import rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 
 MOODY = "python:tests.database.moody.Moody"
 

@@ -16,7 +16,10 @@ from tests.database.passes import a_pass, moves
 from tests.database.test_interleavings import Meanwhile, report, stopped_in
 from tests.database.test_validator_science import an_app, asking
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("targets_allowed"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, moves, statements_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 
 MOODY = "python:tests.database.moody.Moody"
 QUICK = timedelta(seconds=0.75)
@@ -334,8 +334,8 @@ def meanwhile(monkeypatch):
     happenings = []
     call = worker.call
 
-    def called(target, question, *, time_limit):
-        answer = call(target, question, time_limit=time_limit)
+    def called(target, question, **options):
+        answer = call(target, question, **options)
         while happenings:
             happenings.pop()()
         return answer
@@ -480,5 +480,5 @@ def test_evidence_is_tidied_up_whatever_happens(tmp_path):
 def test_the_target_is_a_function_of_the_comparison():
     from daemons.science.worker_main import resolve
 
-    assert resolve(comparison.TARGET) is comparison.compare
+    assert resolve(comparison.TARGET) is comparison.compare_message
     assert poison.Stage.VALIDATE == 1

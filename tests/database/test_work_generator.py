@@ -13,7 +13,7 @@ from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
 from tests.rows import a_workunit, an_app, an_input, hours, update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 
 
 def app_of(function="numbers", *, cushion=10, **fields):

@@ -13,10 +13,7 @@ from scheduler.policy.app_rights import reserved
         ({}, []),
         ({"beta": True, "grace": 1}, []),
         ({"validator": "numeric", "validator_options": {}}, []),
-        ({"validator": "script:mine"}, ["validator"]),
-        ({"validator": "python:a.B"}, ["validator"]),
-        ({"assimilator": "copy_files"}, []),
-        ({"assimilator": "webhook", "assimilator_options": {}}, ["assimilator", "assimilator_options"]),
+        ({"validator": "orbits", "assimilator": "webhook", "assimilator_options": {}}, []),
         ({"weight": 1, "credit_rule": "none", "credit_per_workunit": 1}, ["weight", "credit_rule", "credit_per_workunit"]),
     ],
 )  # fmt: skip

@@ -85,12 +85,3 @@ def chatter():
     os.write(1, b"printed by hand\n")
     os.write(2, b"complained by hand\n")
     return "done"
-
-
-class Unreadable:
-    def __reduce__(self):
-        return int, ("not a number",)
-
-
-def answer_unreadably():
-    return Unreadable()

@@ -50,6 +50,8 @@ class Half:
 """
 NAME = "python:lengths_of_texts.Lengths"
 
+pytestmark = pytest.mark.usefixtures("targets_allowed")
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -20,14 +20,20 @@ LONG = timedelta(seconds=30)
 HERE = "tests.pure.science.odd_science"
 
 
-def call(function, *args, time_limit=LONG):
-    return worker.call(f"{HERE}:{function}", *args, time_limit=time_limit)
+def call(function, *args, time_limit=LONG, **options):
+    return worker.call(f"{HERE}:{function}", *args, time_limit=time_limit, **options)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def no_worker_is_left():
     yield
     worker.stop()
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_processes_are_ours(settings):
+    """In a namespace of its own a process has other numbers."""
+    settings.SCIENCE_CONFINEMENT = "none"
 
 
 def test_a_call_returns_what_the_science_returns():
@@ -97,7 +103,9 @@ def test_a_crash_is_noticed_although_a_child_holds_the_channel():
 def test_a_worker_that_died_between_calls_is_nobodys_fault():
     pid = call("process")[0]
     os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ends(pid)
+    while any(one.is_usable() for one in worker._own.values()):
+        pass
     assert call("double", 1) == [1, 1]
 
 
@@ -113,7 +121,7 @@ def test_an_exception_comes_back_with_its_traceback():
         (f"{HERE}:leave_politely", "SystemExit: 5"),
         (f"{HERE}:nothing_of_this_name", "has no attribute 'nothing_of_this_name'"),
         ("no.such.module:f", "No module named"),
-        (f"{HERE}:answer_with_a_function", "pickle"),
+        (f"{HERE}:answer_with_a_function", "not JSON serializable"),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said_and_the_worker_stays(target, sentence):
@@ -121,12 +129,6 @@ def test_what_is_wrong_with_a_call_is_said_and_the_worker_stays(target, sentence
     with pytest.raises(worker.ScienceRaised, match=sentence):
         worker.call(target, time_limit=LONG)
     assert call("process") == before
-
-
-def test_an_answer_that_cannot_be_read_is_the_sciences_fault():
-    with pytest.raises(worker.ScienceRaised, match="cannot be unpickled: ValueError"):
-        call("answer_unreadably")
-    assert call("double", 1) == [1, 1]
 
 
 def test_an_interrupted_calls_answer_is_not_taken_for_the_next_ones(monkeypatch):
@@ -159,8 +161,8 @@ def test_what_the_science_prints_does_not_reach_the_channel(capfd):
 
 
 def test_large_arguments_and_answers_cross():
-    data = os.urandom(5_000_000)
-    assert call("double", data) == [data, data]
+    data = os.urandom(2_500_000).hex()
+    assert call("double", data, max_answer=11_000_000) == [data, data]
 
 
 def test_no_django_unless_the_science_wants_it():
@@ -174,7 +176,8 @@ def test_it_ends_with_its_daemon(tmp_path):
         "from datetime import timedelta; from daemons.science import worker\n"
         f"worker.call('{HERE}:note_and_hang', {str(note)!r}, time_limit=timedelta(minutes=5))"
     )
-    daemon = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd())
+    environment = {**os.environ, "SCIENCE_CONFINEMENT": "none"}
+    daemon = subprocess.Popen([sys.executable, "-c", program], cwd=Path.cwd(), env=environment)
     while not (note.exists() and note.read_text()):
         assert daemon.poll() is None
     daemon.kill()
@@ -193,6 +196,6 @@ def ends(pid):
 def is_running(pid):
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state not in "ZX"

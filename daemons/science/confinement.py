@@ -1,0 +1,427 @@
+"""How science code is kept from everything that it does not need.
+
+A worker runs in one of four forms.  Each is tried by running a worker in it, once per process:
+
+bubblewrap  namespaces of its own: it sees the system's programs, its inputs and a /tmp of its own,
+            no other process, and no network
+landlock    the kernel refuses all other files, other processes and sockets
+service     another user's process, reached by a Unix socket (`daemons.science.service`), which
+            confines its workers by one of the other forms
+none        limits of memory, time, files and processes only
+
+In each form the environment is scrubbed and inputs are read-only.  A daemon of root's starts its
+workers as the user with the number `SCIENCE_UID`, who owns nothing, where that user can read what
+they need.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from daemons.science.messages import LENGTH, BadMessage, status_of, unpacked
+from daemons.science.worker_main import TRACES_SIZE, Config
+
+BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
+#: In the order in which they are tried.
+LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
+#: Who root's science runs as: a number that Debian gives to nobody.
+SCIENCE_UID: Final = 65_533
+#: How long a form may take to prove itself; seconds.
+_PROBE_SECONDS: Final = 20.0
+_TMP_BYTES: Final = 512 << 20
+#: The only variables that science code inherits; all others may hold secrets.
+_ENVIRONMENT: Final = re.compile(
+    r"PATH|LANG|LC_[A-Z]+|TZ|OMP_[A-Z_]+|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS"
+)
+#: What programs need of the system.  Of /etc only what is everybody's business.
+_SYSTEM: Final = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
+    *("/etc/alternatives", "/etc/fonts", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf"),
+    *("/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf"),
+    *("/etc/passwd", "/etc/ssl/certs"),
+)
+#: What network access needs beside that.
+_NETWORK: Final = ("/etc/hosts", "/etc/resolv.conf", "/run/systemd/resolve", "/etc/services")
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+#: The project's own folder.
+BASE: Final = Path(__file__).resolve().parent.parent.parent
+#: What of it is no code: VAR_DIR by default, and deploy/.env.
+_NO_CODE: Final = frozenset({"var", "deploy"})
+#: Since this kernel, processes are counted per user namespace.
+_COUNTS_PER_NAMESPACE: Final = (5, 14)
+
+
+class CannotConfine(RuntimeError):
+    """A form does not work on this machine. Hint: the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one worker may use; see the settings `SCIENCE_...`."""
+
+    memory_mb: int = 4096
+    file_mb: int = 1024
+    processes: int = 64
+    cpu_seconds: int = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one plug-in's worker may touch; each profile has workers of its own.
+
+    `name` is the plug-in's, or empty for what is built in.  `identities` are the devices and inodes
+    of `reads`.  `hidden` folders are never shown, even where they lie in folders that are.
+    """
+
+    name: str = ""
+    reads: tuple[str, ...] = ()
+    identities: tuple[tuple[int, int], ...] = ()
+    writes: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    network: bool = False
+    limits: Limits = Limits()
+
+
+@dataclass(slots=True)
+class Started:
+    """A worker's process, if it is ours, our end of its channel, and what is tidied up after it."""
+
+    channel: socket.socket
+    traces: int
+    process: subprocess.Popen[bytes] | None = None
+    folder: str = ""
+
+    def tidy(self) -> None:
+        """Close what is open, and delete its temporary folder; the process has ended."""
+        self.channel.close()
+        os.close(self.traces)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def best_form(wanted: str = "auto") -> str:
+    """The first local form that works here; `wanted` names one, or is ``auto``."""
+    if wanted != "auto":
+        return wanted
+    return next(form for form in LOCAL_FORMS if form == NONE or not trouble(form))
+
+
+def trouble(form: str) -> str:
+    """Why a local form does not work here; empty if it does.  Tried once per process."""
+    with _probing:
+        if form not in _troubles:
+            _troubles[form] = _tried(form)
+        return _troubles[form]
+
+
+def _tried(form: str) -> str:
+    why = "it does not work"
+    for user in _users():
+        try:
+            _try(form, user)
+        except (CannotConfine, OSError, subprocess.SubprocessError, BadMessage) as error:
+            why = str(error)
+        else:
+            _user_of[form] = user
+            return ""
+    return why
+
+
+def _users() -> tuple[int | None, ...]:
+    """As whom workers can run, best first; None is ourselves."""
+    return (None,) if os.geteuid() else (SCIENCE_UID, None)
+
+
+def _try(form: str, user: int | None) -> None:
+    """Run a worker until it is ready; raises for what keeps it from that."""
+    started = _start(form, Profile(), user, stderr=subprocess.DEVNULL)
+    try:
+        started.channel.settimeout(_PROBE_SECONDS)
+        size = int.from_bytes(_exactly(started.channel, LENGTH, form), "big")
+        if size > TRACES_SIZE:
+            raise CannotConfine(f"{form}: no worker answers")
+        answer = status_of(unpacked(_exactly(started.channel, size, form)))
+        if answer["status"] != "ready" or answer["form"] != form:
+            raise CannotConfine(f"{form}: {answer.get('sentence', 'no worker answers')}")
+    finally:
+        if started.process:
+            started.process.kill()
+            started.process.wait()
+        started.tidy()
+
+
+def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = channel.recv(count - len(data))
+        if not part:
+            raise CannotConfine(f"{form}: its worker ended at once")
+        data += part
+    return data
+
+
+def start(form: str, profile: Profile) -> Started:
+    """Start a worker of a local form; raises `CannotConfine`."""
+    return _start(form, profile, _user_for(form, profile))
+
+
+def _start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
+    ours, theirs = socket.socketpair()
+    traces = new_traces()
+    folder = "" if form == BUBBLEWRAP else _own_folder(user)
+    with theirs:
+        try:
+            process = spawn(
+                form, profile, theirs.fileno(), traces, folder=folder, user=user, stderr=stderr
+            )
+        except OSError as error:
+            Started(ours, traces, folder=folder).tidy()
+            raise CannotConfine(f"{form}: {error}") from error
+    return Started(ours, traces, process, folder)
+
+
+def _user_for(form: str, profile: Profile) -> int | None:
+    """Root's own files can be written by nobody else, nor can private inputs be read."""
+    trouble(form)
+    user = _user_of.get(form)
+    if user is None or profile.writes or not all(map(_is_public, profile.reads)):
+        return None
+    return user
+
+
+def _is_public(path: str) -> bool:
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return True
+    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    return mode & wanted == wanted
+
+
+def _own_folder(user: int | None) -> str:
+    folder = tempfile.mkdtemp(prefix="science-")
+    if user is not None:
+        os.chown(folder, user, user)
+    return folder
+
+
+def spawn(  # noqa: PLR0913 - what a process needs
+    form: str,
+    profile: Profile,
+    channel: int,
+    traces: int,
+    *,
+    folder: str,
+    user: int | None = None,
+    stderr: int | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start the process that serves a channel; `folder` is for its temporary files."""
+    config = Config(
+        form=form,
+        network=profile.network,
+        memory_mb=profile.limits.memory_mb,
+        file_mb=profile.limits.file_mb,
+        processes=profile.limits.processes + _processes_before(form, user),
+        cpu_seconds=profile.limits.cpu_seconds,
+        user=user,
+    )
+    if form == LANDLOCK:
+        config = replace(
+            config,
+            reads=(*_shown(profile), *_DEVICES),
+            lists=tuple(_code_folders()),
+            writes=(folder, "/dev/null", *profile.writes),
+        )
+    tmp = folder or "/tmp"  # noqa: S108 - one of its own
+    command = [sys.executable, "-m", "daemons.science.worker_main", str(channel), str(traces)]
+    command.append(config.to_json())
+    if form == BUBBLEWRAP:
+        command = [*_bubblewrap(profile, user), *command]
+    return subprocess.Popen(  # noqa: S603 - our own words
+        command,
+        stdin=subprocess.DEVNULL,
+        # What the science prints is for the operator's log, never for the channel.
+        stdout=2 if stderr is None else stderr,
+        stderr=stderr,
+        cwd=folder or "/",
+        env=environment(tmp),
+        pass_fds=(channel, traces),
+        start_new_session=True,
+    )
+
+
+def environment(tmp: str) -> dict[str, str]:
+    """All that science code inherits of the environment, and what is its own."""
+    inherited = {name: text for name, text in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
+    return {
+        "PATH": os.defpath,
+        **inherited,
+        "HOME": tmp,
+        "TMPDIR": tmp,
+        "PYTHONPATH": os.pathsep.join(_module_paths()),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def new_traces() -> int:
+    """A file of fixed size, into which a worker writes where it crashed."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryFile() as file:
+            file.truncate(TRACES_SIZE)
+            return os.dup(file.fileno())
+    traces = os.memfd_create("traces", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(traces, TRACES_SIZE)
+    import fcntl  # noqa: PLC0415 - not everywhere
+
+    # It neither grows nor shrinks, whatever is written to it.
+    fcntl.fcntl(traces, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    return traces
+
+
+# What is shown
+
+
+def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
+    program = shutil.which("bwrap")
+    if program is None:
+        raise FileNotFoundError("there is no bwrap; Debian's package is bubblewrap")
+    words = [program, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    words += ["--die-with-parent", "--cap-drop", "ALL"]
+    # Root's worker becomes another user by itself, who is none in a namespace of its own.
+    words += (
+        ["--unshare-user"]
+        if user is None
+        else ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    )
+    words += [] if profile.network else ["--unshare-net"]
+    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - one of its own
+    shown = [*_shown(profile), *profile.writes]
+    for folder in _above(shown):
+        # Else bwrap makes it for its owner alone, and not for whom root becomes.
+        words += ["--perms", "0755", "--dir", folder]
+    for path in shown:
+        words += _shown_in_place(path, "--bind-try" if path in profile.writes else "--ro-bind-try")
+    return [*words, "--chdir", "/tmp", "--"]  # noqa: S108
+
+
+def _above(paths: Iterable[str]) -> list[str]:
+    """The folders above these paths that are in none of them, the highest first."""
+    paths = tuple(paths)
+    above = {str(folder) for path in paths for folder in Path(path).parents}
+    return sorted(
+        folder
+        for folder in above - {"/", "/tmp"}  # noqa: S108
+        if not any(_is_in(folder, path) for path in paths)
+    )
+
+
+def _shown_in_place(path: str, how: str) -> list[str]:
+    """Arguments that show a path; /bin and its like are links on most systems, and stay so."""
+    if os.path.islink(path) and os.path.dirname(path) == "/":
+        return ["--symlink", os.readlink(path), path]
+    return [how, path, path]
+
+
+def _shown(profile: Profile) -> Iterator[str]:
+    """What can be read: the system, Python, the project's code, and the profile's folders."""
+    yield from _SYSTEM
+    if profile.network:
+        yield from _NETWORK
+    hidden = tuple(os.path.realpath(path) for path in profile.hidden)
+    paths = dict.fromkeys((*_python_paths(), *_code(BASE)))
+    for path in paths:
+        if not any(path != other and _is_in(path, other) for other in (*paths, *_SYSTEM)):
+            yield from _without(path, hidden)
+    yield from profile.reads
+
+
+def _python_paths() -> Iterator[str]:
+    yield from (sys.prefix, sys.base_prefix)
+    executable = sys.executable
+    while os.path.islink(executable):
+        executable = os.path.join(os.path.dirname(executable), os.readlink(executable))
+        yield os.path.normpath(executable)
+    yield from (path for path in _module_paths() if path != str(BASE))
+
+
+def _module_paths() -> list[str]:
+    """Where modules are looked for: what belongs to Python, to the project, or to PYTHONPATH.
+
+    The folder from which a command happened to be started is not meant.
+    """
+    named = {
+        os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
+    }
+    known = (sys.prefix, sys.base_prefix, str(BASE))
+    found = [str(BASE)]
+    for path in sys.path:
+        if path and (os.path.abspath(path) in named or any(_is_in(path, root) for root in known)):
+            found.append(os.path.abspath(path))
+    return list(dict.fromkeys(found))
+
+
+def _code_folders() -> list[str]:
+    """Folders whose entries Python lists to find modules, though not all can be read."""
+    return [path for path in _module_paths() if os.path.isdir(path)]
+
+
+def _code(base: Path) -> Iterator[str]:
+    """The project's folder without what is hidden or no code."""
+    for entry in sorted(os.listdir(base)):
+        if not entry.startswith(".") and entry not in _NO_CODE:
+            yield str(base / entry)
+
+
+def _without(path: str, hidden: Iterable[str]) -> Iterator[str]:
+    """A path, or what it contains, except what is hidden."""
+    real = os.path.realpath(path)
+    if any(_is_in(real, one) for one in hidden):
+        return
+    if not any(_is_in(one, real) for one in hidden):
+        yield path
+        return
+    with suppress(OSError):
+        for entry in sorted(os.listdir(path)):
+            yield from _without(os.path.join(path, entry), hidden)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+# Counting
+
+
+def _processes_before(form: str, user: int | None) -> int:
+    """How many processes and threads count already against the limit of a new worker."""
+    numbers = re.findall(r"\d+", platform.release())[:2]
+    if form == BUBBLEWRAP and user is None and tuple(map(int, numbers)) >= _COUNTS_PER_NAMESPACE:
+        return 0
+    uid = os.getuid() if user is None else user
+    count = 0
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid == uid:
+                    count += len(os.listdir(f"/proc/{entry}/task"))
+    return count
+
+
+_troubles: dict[str, str] = {}
+#: As whom the workers of a form run.
+_user_of: dict[str, int | None] = {}
+_probing = threading.RLock()

@@ -1,0 +1,162 @@
+"""Messages between a daemon and science code: JSON of bounded size, read strictly.
+
+A message is eight bytes of length, big-endian, and that many bytes of UTF-8 JSON:
+
+    to the worker       {"target": "package.module:function", "arguments": [...]}
+    the first answer    {"status": "ready", "form": ..., "uid": ...}
+    other answers       {"status": "value", "value": ...}
+                        | {"status": "raised" | "transient", "sentence": ..., "traceback": ...}
+
+Answers come from a process that may be hostile.  `unpacked` accepts plain JSON only; the functions
+below check its shape, and raise `BadMessage`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+LENGTH: Final = 8
+#: No answer of ours is nested deeper; PostgreSQL and `json` would take more.
+MAX_DEPTH: Final = 50
+#: Longest sentence and traceback that are kept of a failure; characters.
+MAX_SENTENCE, MAX_TRACEBACK = 2000, 20_000
+_STATUSES: Final = {
+    "ready": {"status", "form", "uid"},
+    "value": {"status", "value"},
+    "raised": {"status", "sentence", "traceback"},
+    "transient": {"status", "sentence", "traceback"},
+}
+
+
+class BadMessage(ValueError):
+    """An answer that is not what its call returns. Hint: the message says what is wrong."""
+
+
+def packed(message: object) -> bytes:
+    """A message as it crosses the channel; raises TypeError and ValueError for what is no JSON."""
+    data = json.dumps(message, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Read JSON: no NaN, no infinities, no NUL, no lone surrogates, not nested too deep."""
+    try:
+        message = json.loads(data.decode("utf-8"), parse_constant=_refused, parse_float=_finite)
+    except RecursionError:
+        raise BadMessage("It is nested too deep.") from None
+    except ValueError as error:
+        raise BadMessage(f"It is no JSON: {error}.") from error
+    _check_tree(message)
+    return message
+
+
+def status_of(message: object) -> Mapping[str, Any]:
+    """An answer of the worker, of one of the four shapes."""
+    if not isinstance(message, dict) or message.keys() != _STATUSES.get(
+        str(message.get("status")), set()
+    ):
+        raise BadMessage("It has no status that a worker sends.")
+    for name in ("form", "sentence", "traceback"):
+        if not isinstance(message.get(name, ""), str):
+            raise BadMessage(f"Its {name} is no text.")
+    if type(message.get("uid", 0)) is not int:
+        raise BadMessage("Its uid is no number.")
+    return message
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is too large")
+    return number
+
+
+def _check_tree(message: object) -> None:
+    level, depth = [message], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise BadMessage(f"It is nested deeper than {MAX_DEPTH} levels.")
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, str):
+                _check_text(value)
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, dict):
+                below += value
+                below += value.values()
+        level = below
+
+
+def _check_text(text: str) -> None:
+    """PostgreSQL takes neither NUL nor half a surrogate pair."""
+    if (
+        "\0" in text
+        or not text.isascii()
+        and any("\ud800" <= letter <= "\udfff" for letter in text)
+    ):
+        raise BadMessage("A text has a NUL or a lone surrogate.")
+
+
+# Shapes
+
+
+def an_object(value: object, what: str, names: Collection[str]) -> Mapping[str, Any]:
+    """A JSON object with exactly these names."""
+    if not isinstance(value, dict) or value.keys() != set(names):
+        raise BadMessage(f"{what} is no object of {', '.join(names)}: {value!r:.100}")
+    return value
+
+
+def a_list(value: object, what: str, most: int) -> list[Any]:
+    """A list of at most so many items."""
+    if not isinstance(value, list):
+        raise BadMessage(f"{what} is no list: {value!r:.100}")
+    if len(value) > most:
+        raise BadMessage(f"{what} has {len(value)} items, more than {most}.")
+    return value
+
+
+def a_text(value: object, what: str, most: int = MAX_SENTENCE) -> str:
+    """A text, cut to so many characters."""
+    if not isinstance(value, str):
+        raise BadMessage(f"{what} is no text: {value!r:.100}")
+    return value[:most]
+
+
+def a_number(value: object, what: str) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadMessage(f"{what} is no number: {value!r:.100}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise BadMessage(f"{what} is too large.") from None
+
+
+def one_of(value: object, what: str, known: Collection[int]) -> int:
+    """One of these whole numbers."""
+    if type(value) is not int or value not in known:
+        raise BadMessage(f"{what} is none that was asked about: {value!r:.100}")
+    return value
+
+
+def nothing(value: object) -> None:
+    """Null."""
+    if value is not None:
+        raise BadMessage(f"It is not null: {value!r:.100}")
+
+
+def optional(read: Callable[[object], T]) -> Callable[[object], T | None]:
+    """Null, or what `read` reads."""
+    return lambda value: None if value is None else read(value)

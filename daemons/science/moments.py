@@ -1,0 +1,48 @@
+"""`Defer` and its moment as they cross from a worker to its daemon, as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from daemons.science.interfaces import Defer
+from daemons.science.messages import BadMessage, a_number, a_text, an_object
+
+#: Longer waits are cut to this; seconds.
+_LONGEST: Final = 366 * 86_400
+
+
+def moment_message(until: datetime | timedelta) -> dict[str, Any]:
+    """A moment with a time zone, or a duration from now; raises TypeError for anything else."""
+    if isinstance(until, timedelta):
+        return {"seconds": until.total_seconds()}
+    if isinstance(until, datetime) and until.tzinfo is not None:
+        return {"at": until.isoformat()}
+    msg = f"Defer has {until!r:.60}. Hint: give a timedelta, or a datetime with a time zone."
+    raise TypeError(msg)
+
+
+def read_moment(value: object) -> datetime | timedelta:
+    """What `moment_message` wrote; raises `BadMessage`."""
+    if isinstance(value, dict) and value.keys() == {"seconds"}:
+        seconds = a_number(value["seconds"], "seconds")
+        return timedelta(seconds=min(max(seconds, 0.0), _LONGEST))
+    text = a_text(an_object(value, "A moment", ("at",))["at"], "a moment", 64)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadMessage(f"{text!r} is no moment.") from error
+    if moment.tzinfo is None:
+        raise BadMessage(f"{text!r} has no time zone.")
+    return moment
+
+
+def defer_message(defer: Defer) -> dict[str, Any]:
+    """A `Defer` as JSON."""
+    return {"defer": moment_message(defer.until), "reason": str(defer.reason)}
+
+
+def read_defer(value: object) -> Defer:
+    """What `defer_message` wrote; raises `BadMessage`."""
+    said = an_object(value, "A deferral", ("defer", "reason"))
+    return Defer(read_moment(said["defer"]), a_text(said["reason"], "a reason"))

@@ -1,0 +1,145 @@
+"""The science service: starts workers for daemons as a user of its own.
+
+``python -m daemons.science.service SOCKET`` listens on a Unix socket, or on the one that systemd
+hands over.  For each connection it starts a worker, whose channel the connection is, and confines
+it by bubblewrap or Landlock where these work.  It has no settings, no database and no keys: what it
+may touch is the business of its unit or container.
+
+A daemon sends eight bytes of length together with a file descriptor for traces, and that many bytes
+of JSON: a `Profile`.  From then on it speaks with the worker (`messages`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from typing import Any, Final
+
+from daemons.science import confinement
+from daemons.science.confinement import Limits, Profile
+from daemons.science.messages import LENGTH, packed
+
+log = logging.getLogger("science_service")
+
+#: Longest profile; bytes.
+_MAX_HELLO: Final = 1 << 20
+#: How long a daemon may take to send its profile; seconds.
+_HELLO_SECONDS: Final = 10.0
+#: How many workers run at once; each daemon process has four at most.
+MAX_WORKERS: Final = 64
+#: The first descriptor that systemd hands over.
+_FIRST_FROM_SYSTEMD: Final = 3
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(description="Runs science code as a user of its own.")
+    parser.add_argument("socket", nargs="?", help="the path to listen on, without systemd's")
+    parser.add_argument("--mode", default="660", help="the socket's permissions (660)")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    form = confinement.best_form(os.environ.get("SCIENCE_CONFINEMENT", "").strip() or "auto")
+    listener = _listener(options.socket, int(options.mode, 8))
+    log.info("science_service_started form=%s uid=%s", form, os.getuid())
+    seats = threading.BoundedSemaphore(MAX_WORKERS)
+    with suppress(KeyboardInterrupt), listener:
+        while True:
+            connection, _ = listener.accept()
+            if seats.acquire(blocking=False):
+                threading.Thread(target=_serve, args=(connection, form, seats), daemon=True).start()
+            else:
+                log.error("workers_exhausted max=%s", MAX_WORKERS)
+                connection.close()
+
+
+def _listener(path: str | None, mode: int) -> socket.socket:
+    if os.environ.pop("LISTEN_PID", "") == str(os.getpid()):
+        return socket.socket(fileno=_FIRST_FROM_SYSTEMD)
+    if path is None:
+        sys.exit("No socket is named. Hint: python -m daemons.science.service /run/science.sock")
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o777 & ~mode)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen(MAX_WORKERS)
+    return listener
+
+
+def _serve(connection: socket.socket, form: str, seats: threading.BoundedSemaphore) -> None:
+    traces, folder = -1, ""
+    try:
+        with connection:
+            connection.settimeout(_HELLO_SECONDS)
+            profile, traces = _hello(connection)
+            connection.settimeout(None)
+            folder = "" if form == confinement.BUBBLEWRAP else tempfile.mkdtemp(prefix="science-")
+            process = _start(connection, form, profile, traces, folder)
+        # The worker has the connection now; its keeper ends when the daemon closes it.
+        if process is not None:
+            process.wait()
+    except (OSError, ValueError, TypeError) as error:
+        log.warning("daemon_refused reason=%s", error)
+    finally:
+        if traces >= 0:
+            os.close(traces)
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        seats.release()
+
+
+def _start(
+    connection: socket.socket, form: str, profile: Profile, traces: int, folder: str
+) -> subprocess.Popen[bytes] | None:
+    try:
+        return confinement.spawn(form, profile, connection.fileno(), traces, folder=folder)
+    except OSError as error:
+        sentence = f"The science service cannot start a worker: {error}."
+        answer = {"status": "transient", "sentence": sentence, "traceback": sentence}
+        connection.sendall(packed(answer))
+        return None
+
+
+def _hello(connection: socket.socket) -> tuple[Profile, int]:
+    head, descriptors, _, _ = socket.recv_fds(connection, LENGTH, 1)
+    if len(descriptors) != 1:
+        raise ValueError("no file for traces came")
+    try:
+        return _profile(connection, int.from_bytes(head, "big")), descriptors[0]
+    except BaseException:
+        os.close(descriptors[0])
+        raise
+
+
+def _profile(connection: socket.socket, size: int) -> Profile:
+    if size > _MAX_HELLO:
+        raise ValueError(f"a profile of {size} bytes")
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ValueError("the profile is cut short")
+        data += part
+    given: dict[str, Any] = json.loads(data)
+    limits = Limits(**given.pop("limits"))
+    given.pop("identities", None)
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return Profile(**{**given, **lists}, limits=limits)
+
+
+if __name__ == "__main__":
+    main()

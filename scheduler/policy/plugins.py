@@ -1,0 +1,255 @@
+"""The allow-list of plug-ins: the only programs and Python code that apps can have run [pure].
+
+An app stores a name.  What runs under that name, with which fixed options, is in the file that the
+setting `PLUGINS` names, which no API and no admin page writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+VALIDATOR, ASSIMILATOR, GENERATOR, TRICKLE_HANDLER = (
+    "validator",
+    "assimilator",
+    "generator",
+    "trickle_handler",
+)
+#: By kind, which targets a plug-in can have.
+_TARGETS: Final[dict[str, tuple[str, ...]]] = {
+    VALIDATOR: ("script", "python"),
+    ASSIMILATOR: ("script", "python", "table"),
+    GENERATOR: ("python",),
+    TRICKLE_HANDLER: ("python",),
+}
+_EXAMPLES: Final = {
+    "script": "script:NAME or script:/PATH",
+    "python": "python:package.module.name",
+    "table": "table",
+}
+#: Names that an app can store without an entry in the allow-list.
+BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
+    VALIDATOR: ("bitwise", "trivial", "numeric", "substring"),
+    ASSIMILATOR: ("copy_files", "dataset", "webhook"),
+    GENERATOR: (),
+    TRICKLE_HANDLER: (),
+}
+#: Options that name programs, pass words to them, or choose tables: always fixed by the allow-list.
+_NEVER_OF_APPS: Final[dict[tuple[str, str], frozenset[str]]] = {
+    (VALIDATOR, "script"): frozenset({"init", "compare", "compare_program"}),
+    (ASSIMILATOR, "script"): frozenset({"arguments", "environment"}),
+    (ASSIMILATOR, "table"): frozenset({"table", "model"}),
+}
+_KEYS: Final = (
+    "target",
+    "options",
+    "app_options",
+    "transactional",
+    "network",
+    "reads",
+    "writes",
+)
+#: The columns of an app that hold these names are as long.
+_MAX_NAME: Final = 200
+_PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+
+
+class BadPlugins(ValueError):
+    """The allow-list cannot be read. Hint: the message says what to write."""
+
+
+class BadPluginOptions(ValueError):
+    """An app sets an option that is fixed by the allow-list. Hint: the message lists the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """One entry of the allow-list.
+
+    `target` is ``script:PATH``, ``python:package.module.name`` or ``table``; `options_json` are the
+    fixed options as JSON; `app_options` are the names that apps can set themselves.  A
+    `transactional` function runs in the daemon.  `reads` and `writes` are folders, absolute.
+    """
+
+    kind: str
+    name: str
+    target: str
+    options_json: str = "{}"
+    app_options: Collection[str] = frozenset()
+    transactional: bool = False
+    network: bool = False
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+    @property
+    def runner(self) -> str:
+        """``script``, ``python`` or ``table``."""
+        return self.target.partition(":")[0]
+
+    @property
+    def path(self) -> str:
+        """The program's path, or the dotted name."""
+        return self.target.partition(":")[2]
+
+    def options(self, given: object) -> dict[str, Any]:
+        """The fixed options and the app's own; raises `BadPluginOptions`.
+
+        An app may repeat a fixed option with its fixed value.
+        """
+        if not isinstance(given, Mapping):
+            msg = 'The options are no JSON object. Hint: write {"name": value} or {}.'
+            raise BadPluginOptions(msg)
+        fixed: dict[str, Any] = json.loads(self.options_json)
+        for name, value in given.items():
+            is_same = name in fixed and fixed[name] == value
+            if name not in self.app_options and not is_same:
+                allowed = ", ".join(sorted(self.app_options)) or "none"
+                msg = (
+                    f"Apps cannot set the option {name!r} of the {self.kind} {self.name!r}. "
+                    f"Hint: apps can set: {allowed}; an operator adds names to `app_options` in "
+                    "the PLUGINS file."
+                )
+                raise BadPluginOptions(msg)
+        return {**fixed, **given}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """All entries, by kind and name."""
+
+    entries: Mapping[tuple[str, str], Plugin] = field(default_factory=dict)
+
+    def find(self, kind: str, name: str) -> Plugin | None:
+        """The entry of exactly this name; None if there is none."""
+        return self.entries.get((kind, name))
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """The names that apps can use, the built-in ones first."""
+        return (*BUILT_IN[kind], *(name for its, name in self.entries if its == kind))
+
+    def unknown(self, kind: str, name: str) -> str:
+        """The sentence for a name that is neither built in nor in the allow-list."""
+        words = kind.replace("_", " ")
+        near = get_close_matches(name, self.names(kind), n=1)
+        if near:
+            hint = f"did you mean {near[0]!r}?"
+        else:
+            known = ", ".join(self.names(kind)) or "none yet"
+            hint = (
+                f"name one of: {known}. Code of your own runs only under a name that an operator "
+                "put into the PLUGINS file (docs/operating.md)."
+            )
+        return f"There is no {words} {name!r}. Hint: {hint}"
+
+
+def read(document: object) -> Plugins:
+    """Read the allow-list: for each kind a table of entries by name; raises `BadPlugins`.
+
+    >>> read({"validator": {"orbits": {"target": "python:orbits.Orbits"}}}).names("validator")[-1]
+    'orbits'
+    """
+    entries: dict[tuple[str, str], Plugin] = {}
+    for kind, table in _mapping(document, "The file").items():
+        if kind not in _TARGETS:
+            raise BadPlugins(f"There is no kind {kind!r}. Hint: {_one_of(kind, _TARGETS)}")
+        for name, entry in _mapping(table, kind).items():
+            entries[kind, name] = _plugin(kind, name, entry)
+    return Plugins(entries)
+
+
+def _plugin(kind: str, name: str, given: object) -> Plugin:
+    where = f"{kind} {name!r}"
+    if not name or len(name) > _MAX_NAME or not name.isprintable():
+        msg = f"{where} is no name. Hint: use 1 to {_MAX_NAME} printable characters."
+        raise BadPlugins(msg)
+    if name in BUILT_IN[kind]:
+        raise BadPlugins(f"{where} is built in. Hint: choose another name.")
+    entry = _mapping(given, where)
+    for key in entry:
+        if key not in _KEYS:
+            raise BadPlugins(f"{where} has no key {key!r}. Hint: {_one_of(key, _KEYS)}")
+    target = _target(kind, where, entry.get("target"))
+    options = _mapping(entry.get("options", {}), f"`options` of {where}")
+    plugin = Plugin(
+        kind=kind,
+        name=name,
+        target=target,
+        options_json=_json(options, where),
+        app_options=frozenset(_texts(entry, "app_options", where)),
+        transactional=_flag(entry, "transactional", where),
+        network=_flag(entry, "network", where),
+        reads=_folders(entry, "reads", where),
+        writes=_folders(entry, "writes", where),
+    )
+    reserved = _NEVER_OF_APPS.get((kind, plugin.runner), frozenset())
+    if wrong := sorted(reserved.intersection(plugin.app_options)):
+        msg = (
+            f"{where} leaves {wrong[0]!r} to apps, which would choose what runs. "
+            "Hint: set it in `options`."
+        )
+        raise BadPlugins(msg)
+    if plugin.transactional and (kind, plugin.runner) != (ASSIMILATOR, "python"):
+        msg = f"{where} cannot be transactional. Hint: only a python: assimilator can."
+        raise BadPlugins(msg)
+    return plugin
+
+
+def _target(kind: str, where: str, target: object) -> str:
+    examples = " or ".join(_EXAMPLES[runner] for runner in _TARGETS[kind])
+    if not isinstance(target, str) or target.partition(":")[0] not in _TARGETS[kind]:
+        raise BadPlugins(f"{where} has the target {target!r}. Hint: write {examples}.")
+    runner, _, rest = target.partition(":")
+    is_fine = {
+        "script": bool(rest) and ".." not in rest.split("/") and rest.isprintable(),
+        "python": bool(_PYTHON.fullmatch(rest)),
+        "table": target == "table",
+    }[runner]
+    if not is_fine:
+        raise BadPlugins(f"{where} has the target {target!r}. Hint: write {_EXAMPLES[runner]}.")
+    return target
+
+
+def _mapping(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadPlugins(f"{what} is no table. Hint: compare it with docs/operating.md.")
+    return value
+
+
+def _json(options: Mapping[str, Any], where: str) -> str:
+    try:
+        return json.dumps(options, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        msg = f"`options` of {where} are not JSON: {error}. Hint: use texts, numbers and lists."
+        raise BadPlugins(msg) from error
+
+
+def _texts(entry: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = entry.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise BadPlugins(f"`{key}` of {where} is no list of texts. Hint: write [] or more.")
+    return tuple(value)
+
+
+def _folders(entry: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    folders = _texts(entry, key, where)
+    for folder in folders:
+        if not folder.startswith("/") or ".." in folder.split("/") or not folder.strip("/"):
+            msg = f"`{key}` of {where} has {folder!r}. Hint: write absolute paths without `..`."
+            raise BadPlugins(msg)
+    return folders
+
+
+def _flag(entry: Mapping[str, Any], key: str, where: str) -> bool:
+    value = entry.get(key, False)
+    if not isinstance(value, bool):
+        raise BadPlugins(f"`{key}` of {where} is {value!r}. Hint: write true or false.")
+    return value
+
+
+def _one_of(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(known)}."

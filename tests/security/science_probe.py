@@ -1,0 +1,103 @@
+"""Hostile science code: functions that a worker runs for the tests of confinement."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+class Pickled:
+    """Runs a command when it is unpickled, in the process that unpickles it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def answer_with_code(path):
+    return Pickled(path)
+
+
+def environment():
+    return dict(os.environ)
+
+
+def read(path):
+    """The first bytes of a file, or the name of the error."""
+    try:
+        return Path(path).read_bytes()[:4096].decode(errors="replace")
+    except OSError as error:
+        return type(error).__name__
+
+
+def write(path):
+    try:
+        with Path(path).open("r+b") as file:
+            file.write(b"forged")
+    except OSError as error:
+        return type(error).__name__
+    return "written"
+
+
+def create(path):
+    try:
+        Path(path).write_text("x")
+    except OSError as error:
+        return type(error).__name__
+    return "written"
+
+
+def connect(path):
+    """Connect to a Unix socket; "connected", or the name of the error."""
+    try:
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.connect(path)
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
+
+
+def connect_tcp(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2):
+            pass
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
+
+
+def ancestors():
+    """What can be read of the environment of every process above this one."""
+    texts, pid = [], os.getppid()
+    for _ in range(10):
+        texts.append(read(f"/proc/{pid}/environ"))
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            break
+    return texts
+
+
+def every_environment():
+    """What can be read of the environments of all processes."""
+    return [read(f"/proc/{entry}/environ") for entry in os.listdir("/proc") if entry.isdecimal()]
+
+
+def fork_without_end():
+    """Fork until it fails; the children hang in sessions of their own."""
+    import time
+
+    count = 0
+    while count < 5000:
+        try:
+            if not os.fork():
+                os.setsid()
+                time.sleep(600)
+                os._exit(0)
+        except OSError:
+            return count
+        count += 1
+    return count
