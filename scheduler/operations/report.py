@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -37,12 +37,14 @@ class Arrival:
 class Reported:
     """Reports with what the server knows of their results; unknown names stay without an id.
 
-    `incomplete` are the results of which an output is not here that must come.
+    `incomplete` are the results of which an output is not here that must come.  `workunit_ids` and
+    `account_ids` are the workunit and the owner of each result.
     """
 
     reports: tuple[Report, ...] = ()
     ids: Mapping[str, int]
-    workunit_ids: tuple[int, ...] = ()
+    workunit_ids: Mapping[int, int] = field(default_factory=dict)
+    account_ids: Mapping[int, int | None] = field(default_factory=dict)
     arrivals: tuple[Arrival, ...] = ()
     incomplete: frozenset[int] = frozenset()
 
@@ -125,7 +127,8 @@ def _reported(
     return Reported(
         reports=reports,
         ids={row["name"]: row["id"] for row in rows},
-        workunit_ids=tuple(row["workunit_id"] for row in rows),
+        workunit_ids={row["id"]: row["workunit_id"] for row in rows},
+        account_ids={row["id"]: row["account_id"] for row in rows},
         arrivals=tuple(one for row in rows for one in arrived.get(row["id"], ())),
         incomplete=frozenset(
             row["id"] for row in rows if _lacks_some(row["outputs"], arrived.get(row["id"], ()))
@@ -143,12 +146,30 @@ def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]
     )
 
 
+def without_strangers(reported: Reported, *, account_id: int) -> Reported:
+    """Treat reported results of other accounts as unknown, so that nothing of theirs is locked.
+
+    A report of such a result never counts (`policy.is_taken`).
+    """
+    owned = {i for i, owner in reported.account_ids.items() if owner == account_id}
+    if len(owned) == len(reported.account_ids):
+        return reported
+    return replace(
+        reported,
+        ids={name: i for name, i in reported.ids.items() if i in owned},
+        workunit_ids={i: its for i, its in reported.workunit_ids.items() if i in owned},
+        account_ids=dict.fromkeys(owned, account_id),
+        arrivals=tuple(one for one in reported.arrivals if one.result_id in owned),
+        incomplete=reported.incomplete & owned,
+    )
+
+
 def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
     """Lock the reported results' workunits, and those that detached hosts held, in one sweep.
 
     These are the first row locks of the transaction; returns the workunits' ids.
     """
-    wanted = {workunit_id for one in reported for workunit_id in one.workunit_ids}
+    wanted = {workunit_id for one in reported for workunit_id in one.workunit_ids.values()}
     if detached_host_ids:
         held = sql.fetch("read_workunits_of_hosts", {"host_ids": list(detached_host_ids)})
         wanted |= {row["workunit_id"] for row in held}

@@ -177,6 +177,8 @@ def _recognise(talks: Sequence[_Talk], config: ProjectConfig, *, now: datetime) 
 def _settle(talks: Sequence[_Talk], books: _Books) -> None:
     """Take what the clients report, and compare what they list with what they should hold."""
     config, now = books.config, books.now
+    for talk in talks:
+        talk.reported = report.without_strangers(talk.reported, account_id=talk.caller.account_id)
     detached = [talk.caller.host_id for talk in talks if talk.caller.detached]
     locked = report.lock([talk.reported for talk in talks], detached_host_ids=detached)
     hosts.detach(host_ids=detached, workunit_ids=locked, now=now)

@@ -3,6 +3,7 @@ SELECT
     r.id,
     r.name,
     r.workunit_id,
+    r.account_id,
     w.outputs
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id

@@ -34,8 +34,12 @@ SELECT
     flags.catalog_sign,
     for_host.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
-    -- The host is ours until the transaction ends: one RPC at a time per host.
-    pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0)) AS locked
+    -- The host is locked until the transaction ends: one RPC at a time per host.  A host of another
+    -- account is not: its id could be sent by anyone, to keep its own client waiting.
+    CASE
+        WHEN h.account_id = a.id
+            THEN pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0))
+    END AS locked
 FROM unnest(%(key_hashes)s::text[], %(host_ids)s::bigint[])
     WITH ORDINALITY AS caller (key_hash, host_id, position)
 -- A submission key (3) attaches no client.

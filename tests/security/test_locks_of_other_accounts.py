@@ -1,0 +1,126 @@
+"""A request locks only what belongs to its own account, whatever ids and names it contains."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from scheduler.models import Result
+from scheduler.rpc import conversation
+from scheduler.wire import messages
+from tests.scripted_client import a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def locked_elsewhere(statement: str, *params: object) -> bool:
+    """Whether a statement finds its rows locked (or returns False), on a connection of its own."""
+    found: list[bool] = []
+
+    def look() -> None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(statement, params)
+                row = cursor.fetchone()
+                found.append(not row[0])
+        except DatabaseError as error:
+            assert "could not obtain lock" in str(error)
+            found.append(True)
+        finally:
+            connection.close()
+
+    thread = Thread(target=look)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.fixture
+def victim():
+    """A host that holds a result, and has listed it once."""
+    workunits(an_app(), 1)
+    client = a_client("victim@example.org", "victim")
+    client.ask()
+    (name,) = client.ask_for_work()
+    client.result = Result.objects.get(name=name)
+    return client
+
+
+def attack(victim, **fields):
+    """Answer a request of another account that names what is the victim's; locks stay held."""
+    attacker = a_client("attacker@example.org", "attacker")
+    attacker.ask()
+    request = attacker.request(**fields)
+    return conversation.answer(
+        request, config=settings.PROJECT, ip_addr="192.0.2.1", now=timezone.now()
+    )
+
+
+def workunit_is_locked(victim) -> bool:
+    return locked_elsewhere(
+        "SELECT id FROM workunit WHERE id = %s FOR NO KEY UPDATE NOWAIT", victim.result.workunit_id
+    )
+
+
+def result_is_locked(victim) -> bool:
+    return locked_elsewhere(
+        "SELECT id FROM result WHERE id = %s FOR NO KEY UPDATE NOWAIT", victim.result.pk
+    )
+
+
+def host_is_locked(victim) -> bool:
+    return locked_elsewhere(
+        "SELECT pg_try_advisory_xact_lock(hashtextextended('host ' || %s::text, 0))",
+        str(victim.hostid),
+    )
+
+
+def test_report_of_a_strangers_result_locks_nothing(victim):
+    with transaction.atomic():
+        report = messages.ReportedResult(name=victim.result.name, state=5)
+        reply = attack(victim, results=(report,))
+        assert reply.result_acks == (victim.result.name,)
+        assert not workunit_is_locked(victim)
+        assert not result_is_locked(victim)
+    assert Result.objects.get(pk=victim.result.pk).server_state == 4
+
+
+def test_listed_result_of_a_stranger_is_not_locked(victim):
+    with transaction.atomic():
+        attack(victim, other_results=(messages.OtherResult(name=victim.result.name),))
+        assert not workunit_is_locked(victim)
+        assert not result_is_locked(victim)
+    assert Result.objects.get(pk=victim.result.pk).acknowledged_at is None
+
+
+def test_trickle_of_a_strangers_result_locks_nothing(victim):
+    trickle = messages.TrickleUp(result_name=victim.result.name, time=1, variety="x", text="<a/>")
+    with transaction.atomic():
+        attack(victim, trickles=(trickle,))
+        assert not result_is_locked(victim)
+
+
+def test_id_of_a_strangers_host_does_not_lock_it(victim):
+    with transaction.atomic():
+        attack(victim, hostid=victim.hostid)
+        assert not host_is_locked(victim)
+
+
+def test_own_host_and_own_workunit_are_locked(victim):
+    """The tests above look for locks that are really taken."""
+    with transaction.atomic():
+        report = messages.ReportedResult(name=victim.result.name, state=5)
+        conversation.answer(
+            victim.request(results=(report,)),
+            config=settings.PROJECT,
+            ip_addr="192.0.2.1",
+            now=timezone.now(),
+        )
+        assert workunit_is_locked(victim)
+        assert result_is_locked(victim)
+        assert host_is_locked(victim)

@@ -1,0 +1,64 @@
+"""Numbers from volunteers: no value stops another request, a pass or a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.models import Host, Result, Workunit
+from scheduler.operations.submit import NewOutput, NewWorkunit, submit
+from scheduler.wire import messages
+from tests.conftest import NOON
+from tests.scripted_client import a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+WORST_SPEEDS = (1e200, 1e308, -1e308, 5e-324)
+
+
+def attach(email: str, **fields):
+    """A new host that describes itself by `fields` of `HostInfo`."""
+    client = a_client(email)
+    client.ask(host_info=messages.HostInfo(domain_name=email, **fields))
+    return client
+
+
+def submit_one(app) -> None:
+    outputs = (NewOutput(open_name="out", max_nbytes=9),)
+    submit(app=app.name, workunits=[NewWorkunit(outputs=outputs)], now=NOON)
+
+
+@pytest.mark.parametrize("p_fpops", WORST_SPEEDS)
+def test_speed_of_one_host_does_not_stop_submissions(p_fpops):
+    app = an_app()
+    attach("good@example.org", p_fpops=1e9, p_ncpus=4)
+    attach("bad@example.org", p_fpops=p_fpops, p_ncpus=2**31 - 1)
+    submit_one(app)
+    assert Workunit.objects.count() == 1
+
+
+@pytest.mark.parametrize("state", [70_000, -70_000, 2**31 - 1, -(2**31)])
+def test_state_of_a_report_does_not_overflow(state):
+    workunits(an_app(), 1)
+    client = a_client()
+    client.ask()
+    (name,) = client.ask_for_work()
+    client.report(name, state=state)
+    assert Result.objects.get(name=name).outcome == 3
+
+
+@pytest.mark.parametrize("field", ["core_client_major_version", "core_client_release"])
+def test_version_of_a_client_does_not_overflow(field):
+    client = a_client()
+    client.ask(**{field: 2**31 - 1})
+    assert Host.objects.get().client_version < 2**31
+
+
+def test_sizes_of_a_report_are_kept_within_their_range():
+    workunits(an_app(), 1)
+    client = a_client()
+    client.ask()
+    (name,) = client.ask_for_work()
+    client.report(name, final_peak_disk_usage=1e308, final_peak_swap_size=-1e308)
+    result = Result.objects.get(name=name)
+    assert (result.peak_disk_bytes, result.peak_swap_bytes) == (1e18, 0)
