@@ -429,3 +429,37 @@ def _one_line(text: str) -> str:
 def _page(parts: list[str]) -> str:
     """Parts as lines, without an empty one at the end."""
     return "\n".join(parts).rstrip("\n")
+
+
+# The protocol
+
+
+def number_ranges() -> str:
+    """A table of the ranges of all numbers in scheduler requests, by range."""
+    from scheduler.policy.trickles import MAX_VALUES
+    from scheduler.wire import requests
+
+    paths: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in requests.number_fields():
+        kept = one.range
+        bounds = f"{_number(kept.low)} to {_number(kept.high)}"
+        bounds += ", or 0: not measured" if kept.zero_is_unknown else ""
+        paths[bounds, kept.unit].append(one.path)
+    for name, high in MAX_VALUES.items():
+        unit = {"fraction_done": "fraction", "gpu_usage": "fraction", "memory_bytes": "bytes"}
+        paths[f"0 to {_number(high)}", unit.get(name, "seconds")].append(f"msg_from_host/{name}")
+    lines = ["| range | unit | elements |", "|---|---|---|"]
+    lines += [
+        f"| {bounds} | {unit} | {', '.join(f'`{path}`' for path in sorted(found))} |"
+        for (bounds, unit), found in paths.items()
+    ]
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    """A bound as readers know it: powers of two as such, large numbers with an exponent."""
+    for power in (31, 33, 63):
+        if abs(value) in {2**power, 2**power - 1}:
+            sign = "-" if value < 0 else ""
+            return f"{sign}2^{power}" + (" - 1" if abs(value) == 2**power - 1 else "")
+    return f"{value:g}" if abs(value) >= 1e6 else f"{int(value):,}".replace(",", " ")  # noqa: PLR2004

@@ -8,4 +8,5 @@ WHERE
     version.app_id = %(app_id)s::bigint
     AND known.et_n >= %(samples)s::double precision
     AND known.et_avg > 1e-18
+    AND NOT host.denied
 GROUP BY known.host_id

@@ -71,7 +71,7 @@ class Speed:
         gflops = f"{self.fpops / 1e9:.1f} GFLOPS"
         if not self.hosts:
             return f"{gflops}, a guess while no host has been seen"
-        return f"{gflops}, the mean of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
+        return f"{gflops}, the median of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
 
 
 #: What workunits of one kind have in common: everything but their names, words and inputs.
@@ -292,8 +292,8 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         ("rsc_memory_bound", workunit.rsc_memory_bound, True),
         ("rsc_bandwidth_bound", workunit.rsc_bandwidth_bound, True),
     ):
-        if not (0 <= value <= _MOST_RESOURCES) or (value == 0 and not may_be_zero):
-            kind = "zero or more" if may_be_zero else "more than zero"
+        if not (1 <= value <= _MOST_RESOURCES or (value == 0 and may_be_zero)):
+            kind = "0, or 1 and more" if may_be_zero else "1 or more"
             yield Fault(f"{name} is {value:g}.", f"give a number, {kind}, up to 1e100.")
     if workunit.rsc_fpops_bound < workunit.rsc_fpops_est:
         yield Fault(

@@ -11,7 +11,14 @@ from math import isfinite
 #: Of one result a sample is kept at most so often.
 SAMPLE_EVERY = timedelta(minutes=1)
 _ELEMENT = re.compile(r"<(\w{1,40})>([^<]{1,60})</\1>")
-_NUMBERS = ("fraction_done", "cpu_time", "elapsed_time", "memory_bytes", "gpu_usage")
+#: The largest value of each number; docs/protocol.md lists them with those of requests.
+MAX_VALUES = {
+    "fraction_done": 1.0,
+    "cpu_time": 1e10,
+    "elapsed_time": 1e10,
+    "memory_bytes": 1e18,
+    "gpu_usage": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,7 @@ class Readings:
     @property
     def anything(self) -> bool:
         """Whether there is anything to keep."""
-        return any(getattr(self, name) is not None for name in _NUMBERS)
+        return any(getattr(self, name) is not None for name in MAX_VALUES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +52,11 @@ def readings(text: str) -> Readings:
     >>> readings("<fraction_done>1.5</fraction_done><cpu_time>x</cpu_time>").fraction_done
     1.0
     """
-    said = {name: _number(value) for name, value in _ELEMENT.findall(text) if name in _NUMBERS}
-    fractions = ("fraction_done", "gpu_usage")
+    numbers = {name: _number(value) for name, value in _ELEMENT.findall(text) if name in MAX_VALUES}
     return Readings(
         **{
-            name: min(value, 1.0) if name in fractions and value is not None else value
-            for name, value in said.items()
+            name: None if value is None else min(value, MAX_VALUES[name])
+            for name, value in numbers.items()
         }
     )
 

@@ -1,11 +1,14 @@
 -- A submitter's share and logical clock, locked, and the project's speed.
--- The speed is that of the newest hosts, taken for as many as the planner believes there are.
+-- The speed is the median of the newest hosts, taken for as many as the planner estimates there are.
 SELECT
     submitter.share,
     submitter.logical_start_at,
     (
         SELECT
-            coalesce(sum(newest.p_fpops * newest.p_ncpus), 0)
+            coalesce(
+                percentile_cont(0.5) WITHIN GROUP (ORDER BY newest.p_fpops * newest.p_ncpus)
+                * count(*), 0
+            )
             * greatest(1, (
                 SELECT pg_class.reltuples / %(hosts)s::integer
                 FROM pg_class
@@ -16,7 +19,7 @@ SELECT
                 host.p_fpops,
                 host.p_ncpus
             FROM host
-            WHERE host.merged_into_id IS NULL AND host.p_fpops > 0
+            WHERE host.merged_into_id IS NULL AND NOT host.denied AND host.p_fpops > 0
             ORDER BY host.id DESC
             LIMIT %(hosts)s::integer
         ) AS newest

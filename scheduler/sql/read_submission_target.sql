@@ -1,4 +1,5 @@
--- The app that work is submitted to, its versions, and how fast the newest hosts are.
+-- The app that work is submitted to, its versions, and how fast the newest hosts are: the median, for
+-- no host can move it far.
 SELECT
     app.id,
     app.kind,
@@ -18,12 +19,12 @@ SELECT
 FROM app
 CROSS JOIN (
     SELECT
-        avg(newest.p_fpops) AS fpops,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY newest.p_fpops) AS fpops,
         count(*) AS hosts
     FROM (
         SELECT p_fpops
         FROM host
-        WHERE merged_into_id IS NULL AND p_fpops > 0
+        WHERE merged_into_id IS NULL AND NOT denied AND p_fpops > 0
         ORDER BY id DESC
         LIMIT %(hosts)s::integer
     ) AS newest

@@ -7,21 +7,20 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from scheduler.wire import messages, shapes, xml
+from scheduler.wire import messages, ranges, shapes, xml
 from scheduler.wire.shapes import (
     BIT,
     EXIT_STATUS,
     FLAG,
-    INT,
-    LONG,
     NAME,
-    REAL,
     TEXT,
     Kind,
     Row,
     Shape,
     plainly,
+    real,
     rows,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -32,9 +31,13 @@ if TYPE_CHECKING:
 STDERR_LIMIT: Final = 64 * 1024
 """Bytes of stderr kept, from its end; clients cut at 63 KB themselves."""
 
+STORED: Final = shapes.text(254)
+"""A text that becomes a column of the host."""
+
 _SETTING: Final = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
 _USUAL_LENGTH: Final = 4096
-_PREFERENCES: Final = tuple(each.name for each in fields(messages.Preferences))
+MAX_COPROCS: Final = 64
+"""Kinds of coprocessors of which one request tells; further ones are passed over."""
 
 
 def read_preferences(raw: str) -> messages.Preferences:
@@ -48,7 +51,11 @@ def _numbers(general: str) -> messages.Preferences:
     """Most volunteers change nothing, so that the same texts come from many hosts."""
     found = dict(_SETTING.findall(general))
     return messages.Preferences(
-        **{name: xml.to_real(found[name]) for name in _PREFERENCES if name in found}
+        **{
+            name: float(kept.clamp(xml.to_real(found[name])))
+            for name, kept in ranges.PREFERENCES.items()
+            if name in found
+        }
     )
 
 
@@ -113,7 +120,7 @@ def _read_trickle(node: Node) -> messages.TrickleUp:
     variety = _VARIETY.search(text)
     return messages.TrickleUp(
         result_name=xml.cut(xml.unescape(name.strip()), 255),
-        time=xml.to_int(time or "", xml.INT64),
+        time=int(ranges.UNIX_TIME.clamp(xml.to_int(time or "", xml.INT64))),
         variety=xml.cut(xml.unescape(variety[1].strip()), 255) if variety else "",
         text=text.strip(),
     )
@@ -147,7 +154,7 @@ def _read_coprocs(node: Node) -> tuple[messages.Coproc, ...]:
             if vendor_type := _COPROC_TYPES.get(each[0]):
                 values["type"] = vendor_type
             found.append(messages.Coproc(**values))
-    return tuple(found)
+    return tuple(found[:MAX_COPROCS])
 
 
 def _write_coprocs(element: str, coprocs: Iterable[messages.Coproc], indent: str) -> str:
@@ -172,32 +179,55 @@ def _write_opaque(element: str, value: str, indent: str) -> str:
 
 
 TIME_STATS: Final = Shape(
-    messages.TimeStats, [Row(each.name, REAL) for each in fields(messages.TimeStats)]
+    messages.TimeStats,
+    [
+        Row("on_frac", real(ranges.FRACTION)),
+        Row("connected_frac", real(ranges.FRACTION_OR_UNKNOWN)),
+        *rows(real(ranges.FRACTION), "cpu_and_network_available_frac active_frac gpu_active_frac"),
+        *rows(real(ranges.UNIX_TIME), "client_start_time total_start_time"),
+        *rows(
+            real(ranges.SECONDS), "total_duration total_active_duration total_gpu_active_duration"
+        ),
+        Row("now", real(ranges.UNIX_TIME)),
+        *rows(
+            real(ranges.SECONDS),
+            "previous_uptime session_active_duration session_gpu_active_duration",
+        ),
+    ],
 )
 NET_STATS: Final = Shape(
-    messages.NetStats, [Row(each.name, REAL) for each in fields(messages.NetStats)]
+    messages.NetStats,
+    [
+        *rows(real(ranges.BANDWIDTH), "bwup avg_up"),
+        Row("avg_time_up", real(ranges.UNIX_TIME)),
+        *rows(real(ranges.BANDWIDTH), "bwdown avg_down"),
+        Row("avg_time_down", real(ranges.UNIX_TIME)),
+    ],
 )
 DISK_USAGE: Final = Shape(
-    messages.DiskUsage, [Row(each.name, REAL) for each in fields(messages.DiskUsage)]
+    messages.DiskUsage, [Row(each.name, real(ranges.BYTES)) for each in fields(messages.DiskUsage)]
 )
 HOST_INFO: Final = Shape(
     messages.HostInfo,
     [
-        Row("timezone", INT),
-        *rows(TEXT, "domain_name ip_addr host_cpid"),
-        Row("p_ncpus", INT),
-        *rows(TEXT, "p_vendor p_model"),
+        Row("timezone", whole(ranges.TIMEZONE)),
+        Row("domain_name", STORED),
+        Row("ip_addr", shapes.text(64)),
+        Row("host_cpid", TEXT),
+        Row("p_ncpus", whole(ranges.CPUS)),
+        *rows(STORED, "p_vendor p_model"),
         Row("p_features", shapes.text(8192)),
-        *rows(REAL, "p_fpops p_iops p_membw p_calculated"),
+        *rows(real(ranges.SPEED), "p_fpops p_iops p_membw"),
+        Row("p_calculated", real(ranges.UNIX_TIME)),
         Row("p_vm_extensions_disabled", BIT),
-        *rows(REAL, "m_nbytes m_cache m_swap d_total d_free"),
-        *rows(TEXT, "os_name os_version"),
-        Row("n_usable_coprocs", INT),
+        *rows(real(ranges.BYTES), "m_nbytes m_cache m_swap d_total d_free"),
+        *rows(STORED, "os_name os_version"),
+        Row("n_usable_coprocs", whole(ranges.DEVICES)),
         Row("wsl_available", BIT),
         Row("docker_version", TEXT),
-        Row("docker_type", INT),
+        Row("docker_type", whole(ranges.COUNT)),
         Row("docker_compose_version", TEXT),
-        Row("docker_compose_type", INT),
+        Row("docker_compose_type", whole(ranges.COUNT)),
         *rows(TEXT, "virtualbox_version product_name mac_address"),
     ],
 )
@@ -205,10 +235,11 @@ _OPENCL: Final = Shape(
     messages.OpenclDevice,
     [
         *rows(TEXT, "name vendor"),
-        Row("vendor_id", LONG),
-        *rows(REAL, "global_mem_size local_mem_size"),
-        *rows(INT, "max_clock_frequency max_compute_units"),
-        *rows(INT, "nv_compute_capability_major nv_compute_capability_minor"),
+        Row("vendor_id", whole(ranges.ID)),
+        *rows(real(ranges.BYTES), "global_mem_size local_mem_size"),
+        *rows(whole(ranges.CLOCK), "max_clock_frequency"),
+        Row("max_compute_units", whole(ranges.COUNT)),
+        *rows(whole(ranges.COUNT), "nv_compute_capability_major nv_compute_capability_minor"),
         *rows(TEXT, "opencl_platform_version opencl_device_version"),
         Row("opencl_driver_version", TEXT),
     ],
@@ -217,19 +248,22 @@ _COPROC: Final = Shape(
     messages.Coproc,
     [
         Row("type", TEXT),
-        Row("count", INT),
+        Row("count", whole(ranges.DEVICES)),
         Row("name", TEXT),
-        *rows(REAL, "available_ram peak_flops"),
-        *rows(REAL, "req_secs req_instances estimated_delay"),
+        Row("available_ram", real(ranges.BYTES)),
+        Row("peak_flops", real(ranges.DEVICE_SPEED)),
+        Row("req_secs", real(ranges.SECONDS)),
+        Row("req_instances", real(ranges.INSTANCES)),
+        Row("estimated_delay", real(ranges.SECONDS)),
         *rows(BIT, "have_cuda have_cal have_opencl"),
-        Row("drvVersion", INT, field="driver_version"),
-        Row("cudaVersion", INT, field="cuda_version"),
-        Row("major", INT, field="compute_capability_major"),
-        Row("minor", INT, field="compute_capability_minor"),
-        Row("totalGlobalMem", REAL, field="total_memory"),
+        Row("drvVersion", whole(ranges.COUNT), field="driver_version"),
+        Row("cudaVersion", whole(ranges.COUNT), field="cuda_version"),
+        Row("major", whole(ranges.COUNT), field="compute_capability_major"),
+        Row("minor", whole(ranges.COUNT), field="compute_capability_minor"),
+        Row("totalGlobalMem", real(ranges.BYTES), field="total_memory"),
         Row("CALVersion", TEXT, field="cal_version"),
-        Row("target", INT),
-        Row("localRAM", INT, field="local_ram"),
+        Row("target", whole(ranges.COUNT)),
+        Row("localRAM", whole(ranges.MEGABYTES), field="local_ram"),
         Row("coproc_opencl", shapes.one(_OPENCL), field="opencl"),
     ],
 )
@@ -238,7 +272,7 @@ _FILE_SHAPE: Final = Shape(
     messages.ReportedFile,
     [
         Row("name", NAME),
-        *rows(LONG, "nbytes max_nbytes"),
+        *rows(whole(ranges.BYTES), "nbytes max_nbytes"),
         *rows(TEXT, "md5_cksum upload_url"),
         Row("error_msg", shapes.raw(4096)),
     ],
@@ -254,59 +288,73 @@ _RESULT: Final = Shape(
     messages.ReportedResult,
     [
         Row("name", NAME),
-        *rows(REAL, "final_cpu_time final_elapsed_time"),
+        *rows(real(ranges.SECONDS), "final_cpu_time final_elapsed_time"),
         Row("exit_status", EXIT_STATUS, always=True),
-        Row("state", INT, always=True),
+        Row("state", whole(ranges.CLIENT_STATE), always=True),
         Row("platform", TEXT),
-        Row("version_num", INT),
+        Row("version_num", whole(ranges.COUNT)),
         Row("plan_class", TEXT),
-        *rows(REAL, "fpops_per_cpu_sec fpops_cumulative"),
-        *rows(REAL, "intops_per_cpu_sec intops_cumulative"),
-        *rows(REAL, "final_peak_working_set_size final_peak_swap_size"),
-        Row("final_peak_disk_usage", REAL),
-        Row("app_version_num", INT),
+        Row("fpops_per_cpu_sec", real(ranges.DEVICE_SPEED)),
+        Row("fpops_cumulative", real(ranges.OPERATIONS)),
+        Row("intops_per_cpu_sec", real(ranges.DEVICE_SPEED)),
+        Row("intops_cumulative", real(ranges.OPERATIONS)),
+        *rows(real(ranges.BYTES), "final_peak_working_set_size final_peak_swap_size"),
+        Row("final_peak_disk_usage", real(ranges.BYTES)),
+        Row("app_version_num", whole(ranges.COUNT)),
         # Both are written together with the client's version, after all other rows.
         Row(
             "stderr_out",
             Kind(lambda node: node[1] if isinstance(node[1], str) else "", plainly(_unwritten)),
         ),
-        Row("file_info", Kind(_FILE.read, plainly(_unwritten)), field="file_infos", many=True),
+        Row(
+            "file_info",
+            Kind(_FILE.read, plainly(_unwritten), shape=_FILE_SHAPE),
+            field="file_infos",
+            many=True,
+        ),
     ],
 )
 STICKY: Final = Shape(
-    messages.StickyFile, [Row("name", NAME), Row("nbytes", LONG), Row("status", INT)]
+    messages.StickyFile,
+    [Row("name", NAME), Row("nbytes", whole(ranges.BYTES)), Row("status", whole(ranges.INT32))],
 )
-USAGE: Final = Shape(messages.CoprocUsage, [Row("type", NAME), Row("count", REAL, always=True)])
+USAGE: Final = Shape(
+    messages.CoprocUsage, [Row("type", NAME), Row("count", real(ranges.DEVICES), always=True)]
+)
 APP_VERSION: Final = Shape(
     messages.ClientAppVersion,
     [
         Row("app_name", TEXT),
-        Row("version_num", INT),
+        Row("version_num", whole(ranges.COUNT)),
         Row("platform", TEXT),
         Row("plan_class", TEXT),
-        *rows(REAL, "avg_ncpus flops"),
+        Row("avg_ncpus", real(ranges.CPUS)),
+        Row("flops", real(ranges.DEVICE_SPEED)),
         Row("coproc", shapes.one(USAGE), field="coprocs", many=True),
-        Row("gpu_ram", REAL),
+        Row("gpu_ram", real(ranges.BYTES)),
         *rows(TEXT, "api_version cmdline file_prefix"),
         Row("is_wrapper", FLAG),
     ],
 )
 OTHER: Final = Shape(
-    messages.OtherResult, [Row("name", NAME), Row("app_version", INT), Row("plan_class", TEXT)]
+    messages.OtherResult,
+    [Row("name", NAME), Row("app_version", whole(ranges.INDEX)), Row("plan_class", TEXT)],
 )
 IN_PROGRESS: Final = Shape(
     messages.InProgressResult,
     [
         Row("name", NAME),
-        Row("report_deadline", REAL),
-        Row("time_remaining", REAL, aliases=("cpu_time_remaining",)),
-        *rows(REAL, "avg_ncpus ncudas natis nintel_gpus"),
+        Row("report_deadline", real(ranges.UNIX_TIME)),
+        Row("time_remaining", real(ranges.SECONDS), aliases=("cpu_time_remaining",)),
+        Row("avg_ncpus", real(ranges.CPUS)),
+        *rows(real(ranges.DEVICES), "ncudas natis nintel_gpus"),
     ],
 )
 KEYWORDS: Final = Shape(
-    messages.UserKeywords, [Row("yes", INT, many=True), Row("no", INT, many=True)]
+    messages.UserKeywords,
+    [Row("yes", whole(ranges.COUNT), many=True), Row("no", whole(ranges.COUNT), many=True)],
 )
-COPROCS: Final = Kind(_read_coprocs, plainly(_write_coprocs))
-RESULT: Final = Kind(_read_result, plainly(_write_result))
+COPROCS: Final = Kind(_read_coprocs, plainly(_write_coprocs), shape=_COPROC, within="coproc")
+RESULT: Final = Kind(_read_result, plainly(_write_result), shape=_RESULT)
 TRICKLE: Final = Kind(_read_trickle, plainly(_write_trickle))
 OPAQUE: Final = Kind(_read_opaque, plainly(_write_opaque))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from scheduler.wire import messages, shapes, spare, xml
+from scheduler.wire import messages, ranges, shapes, spare, xml
 from scheduler.wire import request_parts as parts
-from scheduler.wire.shapes import BIT, FLAG, INT, LONG, NAME, REAL, TEXT, Row, rows
+from scheduler.wire.shapes import BIT, FLAG, NAME, TEXT, NumberField, Row, real, rows, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Everything in these is text up to the literal end tag (PROTOCOL 0.2).
 _RAW: Final = frozenset(
@@ -45,6 +48,27 @@ def decode_request(
     return messages.SchedulerRequest(**values, further_results=further)
 
 
+def number_fields() -> Iterator[NumberField]:
+    """Yield every number that a scheduler request may contain, with its range."""
+    for path, message_class, row in _REQUEST.leaves():
+        if row.kind.range is not None:
+            name = row.field or row.element
+            yield NumberField(path, message_class, name, row.kind.range)
+    yield NumberField("msg_from_host/time", messages.TrickleUp, "time", ranges.UNIX_TIME)
+    for name, kept in ranges.PREFERENCES.items():
+        yield NumberField(f"working_global_preferences/{name}", messages.Preferences, name, kept)
+    name = "global_preferences_mod_time"
+    kept = ranges.PREFERENCES["mod_time"]
+    yield NumberField("global_preferences/mod_time", messages.SchedulerRequest, name, kept)
+
+
+def text_paths() -> Iterator[str]:
+    """Yield the path of every element of a request that holds a text or a flag."""
+    for path, _message_class, row in _REQUEST.leaves():
+        if row.kind.range is None:
+            yield path
+
+
 def encode_request(message: messages.SchedulerRequest) -> bytes:
     """Return a body that decodes to `message`, as far as a client could have said it.
 
@@ -59,17 +83,19 @@ _REQUEST: Final = shapes.Shape(
     messages.SchedulerRequest,
     [
         Row("authenticator", TEXT),
-        Row("hostid", LONG, always=True),
-        Row("rpc_seqno", INT, always=True),
-        *rows(INT, "core_client_major_version core_client_minor_version"),
-        Row("core_client_release", INT),
-        *rows(REAL, "resource_share_fraction rrs_fraction prrs_fraction"),
-        Row("duration_correction_factor", REAL),
+        Row("hostid", whole(ranges.ID), always=True),
+        Row("rpc_seqno", whole(ranges.COUNT), always=True),
+        Row("core_client_major_version", whole(ranges.MAJOR_VERSION)),
+        *rows(whole(ranges.MINOR_VERSION), "core_client_minor_version core_client_release"),
+        *rows(real(ranges.FRACTION), "resource_share_fraction rrs_fraction prrs_fraction"),
+        Row("duration_correction_factor", real(ranges.RATIO)),
         *rows(BIT, "allow_multiple_clients sandbox dont_send_work"),
         Row("dont_use_docker", FLAG),
-        *rows(REAL, "work_req_seconds cpu_req_secs cpu_req_instances estimated_delay"),
+        *rows(real(ranges.SECONDS), "work_req_seconds cpu_req_secs"),
+        Row("cpu_req_instances", real(ranges.INSTANCES)),
+        Row("estimated_delay", real(ranges.SECONDS)),
         Row("client_cap_plan_class", BIT),
-        Row("platform_name", TEXT),
+        Row("platform_name", parts.STORED),
         Row("alt_platform", shapes.wrapped("name", NAME), field="alt_platforms", many=True),
         Row("code_sign_key", shapes.raw(4095)),
         *rows(shapes.raw(), "working_global_preferences global_preferences"),

@@ -7,11 +7,12 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from scheduler.wire import xml
+from scheduler.wire import ranges, xml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from scheduler.wire.ranges import Range
     from scheduler.wire.xml import Node
 
 M = TypeVar("M")
@@ -20,7 +21,6 @@ TEXT_LIMIT: Final = 65535
 
 _SHORT: Final = 10
 """A number of fewer digits fits in 31 bits."""
-_USUAL: Final = 1e300
 
 _ABSENT: Final = object()
 
@@ -34,10 +34,16 @@ class Kind:
     `read` returns None for an element that says nothing usable: it is then passed over.
     `writer(element, indent)` returns what makes of a value the whole element with its line end:
     tags are put together once, and not for each value.
+
+    `range` is that of a number which is moved into it.  An element that holds a message has its
+    `shape`, and if that stands in another element inside, that one's name in `within`.
     """
 
     read: Callable[[Node], Any]
     writer: Callable[[str, str], Write]
+    range: Range | None = None
+    shape: Shape[Any] | None = None
+    within: str = ""
 
     def write(self, element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - any kind's
         """Return one element."""
@@ -62,6 +68,16 @@ class Row:
     many: bool = False
     always: bool = False
     aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    """A number in a request: where its element is (`host_info/p_fpops`), and its range."""
+
+    path: str
+    message_class: type
+    field: str
+    range: Range
 
 
 def rows(kind: Kind, names: str) -> list[Row]:
@@ -91,6 +107,16 @@ class Shape(Generic[M]):
             self._omitted.append(_ABSENT if row.always or name in self.required else default)
         self._said = attrgetter(*(row.field or row.element for row in self._rows))
         self._writers: dict[str, list[tuple[object, Write]]] = {}
+
+    def leaves(self, path: str = "") -> Iterator[tuple[str, type, Row]]:
+        """Yield every row that holds a value, also those of messages inside, with its path."""
+        for row in self._rows:
+            kind, inside = row.kind, f"{path}{row.element}"
+            if kind.shape is None:
+                yield inside, self.message_class, row
+            else:
+                within = f"{kind.within}/" if kind.within else ""
+                yield from kind.shape.leaves(f"{inside}/{within}")
 
     def values(self, nodes: Iterable[Node]) -> dict[str, Any]:
         """Return the fields that `nodes` say; unknown elements are passed over."""
@@ -190,16 +216,20 @@ def name(limit: int = 255) -> Kind:
     return Kind(read, writer)
 
 
-def whole(bound: int = xml.INT32) -> Kind:
-    """Return the kind of a whole number."""
+def whole(kept: Range) -> Kind:
+    """Return the kind of a whole number, which is moved into the range."""
+    low, high = int(kept.low), int(kept.high)
 
     def read(node: Node) -> int:
         content = node[1]
         if type(content) is str and len(content) < _SHORT and content.isdecimal():
-            return int(content)
-        return xml.to_int(_text_of(node), bound)
+            value = int(content)
+            if low <= value <= high:
+                return value
+        # Infinite numbers are bounded there, before they become whole.
+        return int(kept.clamp(xml.to_int(_text_of(node), xml.INT64)))
 
-    return Kind(read, _int_writer)
+    return Kind(read, _int_writer, kept)
 
 
 def _int_writer(element: str, indent: str) -> Write:
@@ -212,14 +242,22 @@ def _real_writer(element: str, indent: str) -> Write:
     return lambda value: f"{begin}{xml.real_text(value)}{end}"
 
 
-def _read_real(node: Node) -> float:
-    content = node[1]
-    try:
-        value = float(content)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return xml.to_real(_text_of(node))
-    # Infinities, not-a-numbers and Python's own liberties are for the careful reader.
-    return value if -_USUAL < value < _USUAL and "_" not in node[1] else xml.to_real(_text_of(node))  # type: ignore[operator]
+def real(kept: Range) -> Kind:
+    """Return the kind of a real number, which is moved into the range; not-a-number is 0."""
+    low, high = kept.low, kept.high
+
+    def read(node: Node) -> float:
+        content = node[1]
+        try:
+            value = float(content)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return float(kept.clamp(xml.to_real(_text_of(node))))
+        # Infinities, not-a-numbers and Python's own liberties are for the careful reader.
+        if low <= value <= high and "_" not in content:  # type: ignore[operator]
+            return value + 0.0
+        return float(kept.clamp(xml.to_real(_text_of(node))))
+
+    return Kind(read, _real_writer, kept)
 
 
 def _read_bool(node: Node) -> bool:
@@ -231,10 +269,13 @@ def _flag_writer(element: str, indent: str) -> Write:
     return lambda value: f"{indent}<{element}/>\n" if value else ""
 
 
-INT: Final = whole()
-LONG: Final = whole(xml.INT64)
-EXIT_STATUS: Final = Kind(lambda node: xml.to_exit_status(_text_of(node)), _int_writer)
-REAL: Final = Kind(_read_real, _real_writer)
+INT: Final = whole(ranges.INT32)
+LONG: Final = whole(ranges.INT64)
+EXIT_STATUS: Final = Kind(
+    lambda node: xml.to_exit_status(_text_of(node)), _int_writer, ranges.INT32
+)
+REAL: Final = real(ranges.Range(-xml.MAX_REAL, xml.MAX_REAL, "any"))
+"""For replies; in a request every number has a range (`wire.ranges`)."""
 FLAG: Final = Kind(_read_bool, _flag_writer)
 """`<x/>` when true."""
 BIT: Final = Kind(_read_bool, _int_writer)
@@ -296,7 +337,7 @@ def one(shape: Shape[Any], *, kept: int = 0) -> Kind:
 
         return lru_cache(maxsize=kept)(write) if kept else write
 
-    return Kind(read, writer)
+    return Kind(read, writer, shape=shape)
 
 
 def _tags(element: str, indent: str) -> tuple[str, str]:
@@ -318,7 +359,7 @@ def listed(element: str, kind: Kind) -> Kind:
         begin, end = _tags(outer, indent)
         return lambda values: f"{begin}{''.join([inside(each) for each in values])}{end}"
 
-    return Kind(read, writer)
+    return Kind(read, writer, shape=kind.shape, within=element)
 
 
 def wrapped(element: str, kind: Kind) -> Kind:

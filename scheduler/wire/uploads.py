@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler.wire import ranges
+
 #: No client writes a header longer than this; its longest part, the grant, is under 4096 bytes.
 MAX_HEADER_BYTES: Final = 16_384
 #: Clients read no more of a reply than this.
@@ -160,7 +162,8 @@ def _number(found: dict[bytes, bytes], tag: bytes) -> int | None:
     if text is None:
         return None
     try:
-        return int(text) if text.isdigit() and len(text) < _LONG_NUMBER else int(float(text))
+        value = int(text) if text.isdigit() and len(text) < _LONG_NUMBER else int(float(text))
+        return int(ranges.INT64.clamp(value))
     except (ValueError, OverflowError):
         message = f"Bad number in {tag.decode()}"
         raise BadUpload(message) from None

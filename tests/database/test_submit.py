@@ -348,7 +348,7 @@ class TestWarnings:
             Host.objects.create(account=ada, rpc_at=NOON, created_at=NOON, p_fpops=fpops)
         tight = replace(GOOD, rsc_fpops_est=7.2e12, delay_bound=timedelta(hours=2))
         (warning,) = submit_some(tight).warnings
-        assert "run time (1 h at 2.0 GFLOPS, the mean of the newest 2 hosts)" in warning
+        assert "run time (1 h at 2.0 GFLOPS, the median of the newest 2 hosts)" in warning
 
     def test_an_app_without_version_is_warned_of(self) -> None:
         App.objects.create(name="sieve", created_at=NOON)

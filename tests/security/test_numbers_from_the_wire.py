@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.models import Host, Result, Workunit
+from scheduler.models import Host, Result, Submitter, Workunit
 from scheduler.operations.submit import NewOutput, NewWorkunit, submit
+from scheduler.sql import fetch_one
 from scheduler.wire import messages
 from tests.conftest import NOON
+from tests.rows import an_account
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
 
@@ -62,3 +64,20 @@ def test_sizes_of_a_report_are_kept_within_their_range():
     client.report(name, final_peak_disk_usage=1e308, final_peak_swap_size=-1e308)
     result = Result.objects.get(name=name)
     assert (result.peak_disk_bytes, result.peak_swap_bytes) == (1e18, 0)
+
+
+def test_denied_hosts_and_outliers_do_not_change_the_speed_of_the_project():
+    app = an_app()
+    for number in range(5):
+        attach(f"good{number}@example.org", p_fpops=2e9, p_ncpus=1)
+    for number in range(2):
+        attach(f"bad{number}@example.org", p_fpops=1e14, p_ncpus=65_536)
+    for number in range(20):
+        attach(f"denied{number}@example.org", p_fpops=1e14, p_ncpus=65_536)
+    Host.objects.filter(domain_name__startswith="denied").update(denied=True)
+    row = fetch_one("read_submission_target", {"app": app.name, "hosts": 100})
+    assert (row["fpops"], row["hosts"]) == (2e9, 7)
+    submitter = an_account("scientist")
+    Submitter.objects.create(account=submitter, created_at=NOON, logical_start_at=NOON)
+    row = fetch_one("lock_submitter", {"account_id": submitter.pk, "hosts": 100})
+    assert row["fpops"] == 7 * 2e9

@@ -130,7 +130,7 @@ def test_the_speed_of_hosts_that_were_seen_decides_over_the_warning() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
     fast = submission.Speed(4e9, hosts=7)
     assert submission.warnings([workunit], app="a", versions=[1], speed=fast) == ()
-    assert str(fast) == "4.0 GFLOPS, the mean of the newest 7 hosts"
+    assert str(fast) == "4.0 GFLOPS, the median of the newest 7 hosts"
 
 
 def test_missing_versions_and_outputs_are_warned_of_once() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.wire import messages
 from scheduler.wire.replies import decode_reply, encode_reply
 from scheduler.wire.request_parts import read_preferences
-from scheduler.wire.requests import decode_request, encode_request
+from scheduler.wire.requests import decode_request, encode_request, number_fields
 
 CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"])
 TEXTS = st.text(CHARACTERS, max_size=20).map(str.strip)
@@ -31,6 +31,19 @@ RAW_FIELDS |= {"project_preferences", "global_preferences", "file_signature", "x
 RAW_FIELDS |= {"working_global_preferences"}
 NEVER_EMPTY = {"open_name"}
 DERIVED = {"preferences", "global_preferences_mod_time", "variety", "further_results"}
+
+
+RANGES = {(each.message_class, each.field): each.range for each in number_fields()}
+
+
+def numbers(kept, hint):
+    """The numbers of a range, as a whole or real number."""
+    if get_args(hint):
+        return st.lists(numbers(kept, int), max_size=2).map(tuple)
+    if hint is int:
+        return st.integers(int(kept.low), int(kept.high))
+    # 0 may be out of the range, and mean unknown.
+    return st.floats(kept.low, kept.high).map(lambda value: value + 0.0)
 
 
 def strategy_of(hint, name):
@@ -58,6 +71,8 @@ def said(message_class):
         **{
             each.name: SPECIAL[message_class, each.name]
             if (message_class, each.name) in SPECIAL
+            else numbers(RANGES[message_class, each.name], hints[each.name])
+            if (message_class, each.name) in RANGES
             else strategy_of(hints[each.name], each.name)
             for each in fields(message_class)
             if each.name not in DERIVED

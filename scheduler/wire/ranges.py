@@ -1,0 +1,83 @@
+"""Ranges of the numbers in requests: every number is moved into its range where it is read.
+
+A volunteer's client can send any number.  What is stored is averaged, summed and multiplied with
+values of other hosts, so that one value near the limits of its type could stop the statement for
+everybody.  The ranges are wider than any real computer needs, and so narrow that a sum over a
+billion rows of a product of three of them is finite.  docs/protocol.md lists them, field by field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers from `low` to `high`, both included; `unit` is for readers.
+
+    With `zero_is_unknown`, numbers below or equal to 0 are read as 0: "not measured".
+    """
+
+    low: float
+    high: float
+    unit: str
+    zero_is_unknown: bool = False
+
+    def clamp(self, value: float) -> float:
+        """Return the nearest number of the range; negative zero becomes zero.
+
+        >>> SPEED.clamp(1e200), SPEED.clamp(-1.0), SPEED.clamp(3e9)
+        (100000000000000.0, 0, 3000000000.0)
+        """
+        if self.zero_is_unknown and value <= 0:
+            return 0
+        return max(self.low, min(self.high, value)) + 0
+
+
+FRACTION: Final = Range(0, 1, "fraction")
+FRACTION_OR_UNKNOWN: Final = Range(-1, 1, "fraction; -1 is unknown")
+PERCENT: Final = Range(0, 100, "percent")
+RATIO: Final = Range(0, 10_000, "factor")
+SECONDS: Final = Range(0, 1e10, "seconds")
+#: The end is in the year 2242: adding any of our delays to it gives a date that can be stored.
+UNIX_TIME: Final = Range(0, 2**33, "unix time")
+TIMEZONE: Final = Range(-86_400, 86_400, "seconds east of UTC")
+DAYS: Final = Range(0, 36_525, "days")
+BYTES: Final = Range(0, 1e18, "bytes")
+MEGABYTES: Final = Range(0, 1e9, "megabytes")
+GIGABYTES: Final = Range(0, 1e9, "gigabytes")
+BANDWIDTH: Final = Range(0, 1e12, "bytes per second")
+#: Of one CPU; the benchmarks of real ones are between 1e8 and 1e11.
+SPEED: Final = Range(1e6, 1e14, "per second", zero_is_unknown=True)
+#: Of a whole device or app version.
+DEVICE_SPEED: Final = Range(0, 1e17, "operations per second")
+OPERATIONS: Final = Range(0, 1e24, "operations")
+CPUS: Final = Range(0, 65_536, "CPUs")
+DEVICES: Final = Range(0, 1024, "devices")
+INSTANCES: Final = Range(0, 65_536, "devices")
+CLOCK: Final = Range(0, 1_000_000, "MHz")
+COUNT: Final = Range(0, 2**31 - 1, "number")
+INDEX: Final = Range(-1, 2**31 - 1, "index; -1 is none")
+ID: Final = Range(0, 2**63 - 1, "id")
+#: Composed to one number, 10000 * major + 100 * minor + release.
+MAJOR_VERSION: Final = Range(0, 9999, "number")
+MINOR_VERSION: Final = Range(0, 99, "number")
+#: `lifecycle.ClientState` names those that clients send.
+CLIENT_STATE: Final = Range(0, 100, "number")
+INT32: Final = Range(-(2**31), 2**31 - 1, "number")
+INT64: Final = Range(-(2**63), 2**63 - 1, "number")
+
+#: Numbers in `<global_preferences>`; BOINC reads 0 as "no limit".
+PREFERENCES: Final = {
+    "mod_time": UNIX_TIME,
+    "work_buf_min_days": DAYS,
+    "work_buf_additional_days": DAYS,
+    "max_ncpus_pct": PERCENT,
+    "disk_max_used_gb": GIGABYTES,
+    "disk_max_used_pct": PERCENT,
+    "disk_min_free_gb": GIGABYTES,
+    "ram_max_used_busy_pct": PERCENT,
+    "ram_max_used_idle_pct": PERCENT,
+    "cpu_usage_limit": PERCENT,
+}

@@ -1,0 +1,240 @@
+"""The worst values of every field of a scheduler request: nothing else is hurt by them.
+
+The fields come from the table of shapes that reads requests, so that a field added there is tested
+at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from typing import get_args, get_type_hints
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from daemons import registry, transitioner
+from scheduler.management.statistics import export
+from scheduler.models import Host, Result, Workunit
+from scheduler.operations.submit import NewOutput, NewWorkunit, submit
+from scheduler.queries.invariants import invariants
+from scheduler.wire import messages, ranges, replies, requests, xml
+from tests.scripted_client import LINUX, a_client, put_upload
+from tests.security import worst
+from tests.work import an_app
+
+NUMBER_FIELDS = list(requests.number_fields())
+NUMBER_PATHS = [one.path for one in NUMBER_FIELDS]
+TEXT_PATHS = list(requests.text_paths())
+#: Elements that are read only beside another one, by their paths.
+NAMED = {
+    "result": "name",
+    "result/file_info": "name",
+    "file_info": "name",
+    "msg_from_host": "result_name",
+    "app_versions/app_version/coproc": "type",
+    "other_results/other_result": "name",
+    "in_progress_results/ip_result": "name",
+}
+
+
+def names_for(paths, name="unknown"):
+    """The names that stand beside the elements of these paths."""
+    above = {one for one in NAMED for path in paths if path.startswith(f"{one}/")}
+    return [(f"{one}/{NAMED[one]}", name) for one in sorted(above)]
+
+
+def read(field, text):
+    """What is read of a number with this text."""
+    sent = {field.path: text if isinstance(text, bytes) else text.encode()}
+    message = requests.decode_request(worst.request(sent, names=names_for([field.path])))
+    found = list(of_class(message, field.message_class))
+    assert found, field.path
+    return getattr(found[0], field.field)
+
+
+def of_class(message, wanted):
+    """Every message of a class in a message."""
+    if type(message) is wanted:
+        yield message
+    for each in fields(message):
+        value = getattr(message, each.name)
+        for inside in value if isinstance(value, tuple) else (value,):
+            if is_dataclass(inside):
+                yield from of_class(inside, wanted)
+
+
+def numbers_of(message_class, seen=()):
+    """Every number field of a message class and of those inside it."""
+    for name, hint in get_type_hints(message_class).items():
+        parts = {hint, *get_args(hint)}
+        if parts & {int, float}:
+            yield message_class, name
+        for part in parts:
+            if is_dataclass(part):
+                yield from numbers_of(part)
+
+
+def test_every_number_of_a_request_has_a_range():
+    counted = {(messages.SchedulerRequest, "further_results")}  # never sent: counted by the reader
+    ranged = {(one.message_class, one.field) for one in NUMBER_FIELDS}
+    assert set(numbers_of(messages.SchedulerRequest)) - counted - ranged == set()
+    unlimited = xml.MAX_REAL, 2**63 - 1
+    assert [one.path for one in NUMBER_FIELDS if one.range.high in unlimited] == ["hostid"] + [
+        one.path for one in NUMBER_FIELDS if one.range is ranges.ID and one.path != "hostid"
+    ]
+
+
+@pytest.mark.parametrize("field", NUMBER_FIELDS, ids=NUMBER_PATHS)
+def test_number_is_read_into_its_range(field):
+    for text in (
+        *worst.NUMBERS,
+        "9" * 1_000_000,
+        "1" + "0" * 300 + ".5",
+        b"\xed\xa0\x80",
+        b"\xff1",
+    ):
+        found = read(field, text)
+        kept = field.range
+        for value in found if isinstance(found, tuple) else (found,):
+            is_unknown = kept.zero_is_unknown and value == 0
+            assert is_unknown or kept.low <= value <= kept.high, (text[:40], value)
+            assert str(value) != "-0.0"
+
+
+# The whole server
+
+
+@pytest.fixture
+def world(db):
+    """An app with much work, and a host that works well."""
+    an_app(credit_rule="adaptive")
+    submit_some(300)
+    transitioner.run_pass(now=timezone.now(), limit=1000)
+    good = a_client("good@example.org", "good")
+    good.ask()
+    return good
+
+
+def submit_some(count):
+    outputs = (NewOutput(open_name="out", max_nbytes=100),)
+    work = [NewWorkunit(outputs=outputs) for _ in range(count)]
+    submit(app="upper", workunits=work, now=timezone.now())
+
+
+def send(client, values):
+    """Send a request in which a client's identity and one of its results are as they should be."""
+    client.rpc_seqno += 1
+    (held, *_) = [*client.held, "unknown"]
+    identity = {
+        "authenticator": client.key.encode(),
+        "hostid": str(client.hostid).encode(),
+        "rpc_seqno": str(client.rpc_seqno).encode(),
+        "core_client_major_version": b"7",
+        "core_client_minor_version": b"20",
+        "platform_name": LINUX.encode(),
+        "result/exit_status": b"0",
+        "result/state": b"5",
+    }
+    body = worst.request(identity | values, names=names_for({*values, "result/state"}, held))
+    response = Client().post("/cgi/scheduler", data=body, content_type="text/xml")
+    assert response.status_code == 200, values
+    reply = replies.decode_reply(response.content)
+    if reply.hostid:
+        client.hostid, client.rpc_seqno = reply.hostid, 0
+    client.held = [name for name in client.held if name not in reply.result_acks]
+    client.held += [one.name for one in reply.results if one.name not in client.held]
+    return reply
+
+
+def check_everything_works(good, folder):
+    """A good host gets work and reports it, work is submitted, passes run, pages are shown."""
+    now = timezone.now()
+    (name, *_) = good.ask_for_work()
+    assert name in good.report(name).result_acks
+    submit_some(1)
+    later = now + timedelta(days=8)
+    for moment in (now, now, later, later, later):
+        for daemon in registry.DAEMONS:
+            daemon.run_pass(now=moment, limit=daemon.batch)
+    export(folder, now=now)
+    for page in ("/", "/status.json", "/get_project_config.php"):
+        assert Client().get(page).status_code == 200
+    broken = {one.name: found for one in invariants() if (found := one.find(later))}
+    assert broken == {}
+
+
+def attached(email):
+    client = a_client(email, email.partition("@")[0])
+    client.ask()
+    client.ask_for_work(1)
+    for name in client.held:
+        put_upload(name, b"the answer")
+    return client
+
+
+#: What a client must get right, else nothing of its request is looked at.
+IDENTITY = {"authenticator", "hostid", "rpc_seqno", "core_client_major_version", "platform_name"}
+IDENTITY |= {"core_client_minor_version", "code_sign_key"}
+
+
+def test_request_of_worst_numbers_hurts_nobody(world, tmp_path):
+    for number, text in enumerate(worst.NUMBERS):
+        client = attached(f"bad{number}@example.org")
+        value = text.encode()
+        send(client, {path: value for path in NUMBER_PATHS if path not in IDENTITY})
+        send(client, {path: value for path in NUMBER_PATHS if path not in IDENTITY})
+        # As success too, so that times and speeds reach the validator and the credit.
+        own = {path: value for path in NUMBER_PATHS if path not in IDENTITY}
+        send(client, own | {"result/state": b"5", "result/exit_status": b"0"})
+    check_everything_works(world, tmp_path)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_numbers_at_the_ends_of_their_ranges_hurt_nobody(world, tmp_path, end):
+    """Sums and products of what the ranges let through: all at once, and each field by itself."""
+    values = {one.path: repr(getattr(one.range, end)).encode() for one in NUMBER_FIELDS}
+    values = {path: value for path, value in values.items() if path not in IDENTITY}
+    for number in range(3):
+        client = attached(f"all{number}@example.org")
+        for _ in range(3):
+            success = {"result/state": b"5", "result/exit_status": b"0"}
+            send(client, values | success | {"cpu_req_secs": b"1"})
+    alone = attached("alone@example.org")
+    for path, value in values.items():
+        send(alone, {path: value})
+    check_everything_works(world, tmp_path)
+
+
+@pytest.mark.parametrize("path", ["hostid", "rpc_seqno", "core_client_major_version"])
+def test_identity_of_worst_numbers_hurts_nobody(world, tmp_path, path):
+    client = attached("bad@example.org")
+    for text in worst.NUMBERS:
+        send(client, {path: text.encode(), "core_client_release": text.encode()})
+    check_everything_works(world, tmp_path)
+
+
+def test_texts_of_every_kind_hurt_nobody(world, tmp_path):
+    client = attached("bad@example.org")
+    for text in worst.TEXTS:
+        send(client, {path: text for path in TEXT_PATHS if path not in IDENTITY})
+        send(client, {path: text for path in TEXT_PATHS if path != "authenticator"})
+        send(client, {"authenticator": text})
+    check_everything_works(world, tmp_path)
+
+
+def test_stored_values_are_within_their_ranges(world, tmp_path):
+    for text in worst.NUMBERS:
+        send(
+            attached(f"b{len(text)}{hash(text)}@example.org"),
+            dict.fromkeys(set(NUMBER_PATHS) - IDENTITY, text.encode()),
+        )
+    for host in Host.objects.all():
+        assert 1e6 <= host.p_fpops <= 1e14
+        assert 1 <= host.p_ncpus <= 65_536
+        assert 0 <= host.m_nbytes <= 1e18
+    assert Result.objects.filter(cpu_time__gt=1e10).count() == 0
+    assert Workunit.objects.exists()
+    assert settings.PROJECT
