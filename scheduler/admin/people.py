@@ -172,7 +172,9 @@ class AccountAdmin(StaffAdmin, UserBase):
         """Refuse accounts that may more than the member of staff, their passwords included."""
         if not super().has_change_permission(request, obj):
             return False
-        return obj is None or roles.may_change(request.user, obj)
+        return obj is None or (
+            isinstance(request.user, Account) and roles.may_change(request.user, obj)
+        )
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Keep Django's history; the operation has written the audit log."""

@@ -96,7 +96,7 @@ class AppAdmin(StaffAdmin):
 
         Its kind stays with its first version.
         """
-        fixed = self.readonly_fields
+        fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.ADMINISTER_PROJECT):
             fixed = (*RESERVED_FIELDS, *fixed)
         if obj is None:

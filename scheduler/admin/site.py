@@ -13,7 +13,8 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.forms import PasswordChangeForm
 from django.contrib.auth.views import PasswordChangeView
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -23,6 +24,8 @@ from scheduler.operations import accounts, audit
 from scheduler.operations.hashing import RETRY_AFTER_SECONDS, HashQueueFull
 from scheduler.operations.throttle import TooManyAttempts
 from scheduler.queries import alerts, status
+
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 class RefusableForm(forms.BaseForm):
@@ -112,18 +115,16 @@ class StaffSite(AdminSite):
     login_form = LogInForm
     empty_value_display = "–"
 
-    def admin_view(
-        self, view: Callable[..., HttpResponse], cacheable: bool = False
-    ) -> Callable[..., HttpResponse]:
+    def admin_view(self, view: View, cacheable: bool = False) -> View:
         """Attribute what a page changes, in the audit log, to the account that is logged in."""
 
         @wraps(view)
-        def attributed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def attributed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if isinstance(request.user, Account):
                 audit.identify(request.user)
             return view(request, *args, **kwargs)
 
-        return super().admin_view(attributed, cacheable)
+        return super().admin_view(cast("View", attributed), cacheable)
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -111,7 +111,7 @@ class SubmitterAdmin(StaffAdmin):
         obj: Model | None = None,
     ) -> tuple[str, ...]:
         """Keep whose it is; let nobody give every app who may not submit for every app."""
-        fixed = self.readonly_fields
+        fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
             fixed = ("all_apps", *fixed)
         return fixed if obj is None else ("account", *fixed)

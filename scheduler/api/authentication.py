@@ -111,9 +111,9 @@ def missing(request: Request, scope: Scope) -> PermissionDenied:
     token = cast("ApiToken", request.auth)
     if not getattr(token, f"may_{scope}"):
         return PermissionDenied(
-            f"The token lacks the scope {str(scope)!r}. Hint: create one that has it: "
-            f"`scientist login URL --email E --scope {scope}` (once for each scope), "
-            "or POST /tokens."
+            f"The token lacks the scope {str(scope)!r}. Hint: log in for a token that has it: "
+            f"`scientist login URL --email E --scope {scope}`, with --scope for each further "
+            "scope, or without --scope for all but administer; or POST /tokens."
         )
     return PermissionDenied(
         f"{token.account} may not do this: scope {str(scope)!r} needs the right "

@@ -139,7 +139,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
     def _read_rights(self) -> frozenset[Right]:
         groups = Account.groups.through.objects.filter(account=self).values("group_id")
-        of_groups = Permission.group_set.through.objects.filter(group_id__in=groups)  # type: ignore[attr-defined]  # the reverse side
+        of_groups = Permission.group_set.through.objects.filter(group_id__in=groups)
         own = Account.user_permissions.through.objects.filter(account=self)
         found = Permission.objects.filter(
             models.Q(pk__in=of_groups.values("permission_id"))

@@ -221,6 +221,13 @@ def create_staff(
     except IntegrityError as error:
         raise EmailTaken(_taken(email)) from error
     account.refresh_from_db()
+    if account.is_staff or account.is_superuser:
+        audit.record(
+            Event.RIGHTS_CHANGED,
+            now=account.created_at,
+            subject=account.email,
+            details={"is_staff": account.is_staff, "is_superuser": account.is_superuser},
+        )
     return account
 
 

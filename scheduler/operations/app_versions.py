@@ -444,13 +444,6 @@ def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
             zip(files.package.files, rows, files.signatures(), strict=True)
         )
     )
-    published = [{"name": row.name, "sha256": row.sha256} for row in rows]
-    audit.record(
-        Event.VERSION_PUBLISHED,
-        now=version.created_at,
-        subject=f"app version {version}",
-        details={"files": published},
-    )
     return tuple(row.name for row in rows)
 
 

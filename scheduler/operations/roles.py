@@ -15,7 +15,7 @@ from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 
-from scheduler.models import Account, SubmitterApp
+from scheduler.models import Account, Submitter, SubmitterApp
 from scheduler.operations import audit
 from scheduler.operations.audit import Event
 from scheduler.policy.roles import (
@@ -159,8 +159,12 @@ def may_change(actor: Account, target: Account) -> bool:
     if target.is_superuser or target.is_staff or not actor.has_right(Right.MODERATE_PEOPLE):
         return False
     held = target.rights if target.is_active else _rights_if_active(target)
-    manages = SubmitterApp.objects.filter(submitter__account=target, may_manage=True).exists()
-    return held <= actor.rights and not manages
+    if not held <= actor.rights:
+        return False
+    rows = SubmitterApp.objects.filter(submitter__account=target)
+    if actor.has_right(Right.SUBMIT_FOR_EVERY_APP):
+        return not rows.filter(may_manage=True).exists()
+    return not (rows.exists() or Submitter.objects.filter(account=target, all_apps=True).exists())
 
 
 def _rights_if_active(account: Account) -> frozenset[Right]:

@@ -95,6 +95,39 @@ def test_a_login_keeps_a_token_and_a_logout_revokes_it(run, monkeypatch):
     assert run("whoami", "--url", URL, "--token", login.token)[0] == 7
 
 
+@pytest.fixture
+def chief(monkeypatch) -> tuple[str, ...]:
+    """The words by which a superuser logs in, as the README prints them."""
+    monkeypatch.delenv("MANYHANDS_TOKEN")
+    monkeypatch.delenv("MANYHANDS_URL")
+    accounts.create_staff(email="admin@localhost.org", password="a long password", now=NOON)
+    return ("login", URL, "--email", "admin@localhost.org", "--password", "a long password")
+
+
+def test_a_login_that_names_no_scope_creates_and_publishes_an_app(run, chief, tmp_path):
+    (tmp_path / "run.sh").write_text("#!/bin/sh\ncat in\n")
+    code, said, _ = run(*chief)
+    assert (code, said.split("(")[1]) == (0, "read, submit, publish, manage)\n")
+    code, said, complaint = run("app", "publish", "shout", "run.sh", "--create")
+    assert code == 0, complaint
+    assert "created app shout (script)" in said
+    assert "published shout 1.00" in said
+
+
+@pytest.mark.parametrize(
+    ("scopes", "missing"), [(["read", "submit"], "manage"), (["read", "manage"], "publish")]
+)
+def test_publishing_names_the_scope_that_is_missing_and_how_to_get_it(
+    run, chief, tmp_path, scopes, missing
+):
+    (tmp_path / "run.sh").write_text("#!/bin/sh\ncat in\n")
+    assert run(*chief, *(word for scope in scopes for word in ("--scope", scope)))[0] == 0
+    code, _, complaint = run("app", "publish", "shout", "run.sh", "--create")
+    assert code == 4
+    assert f"The token lacks the scope '{missing}'." in complaint
+    assert f"scientist login URL --email E --scope {missing}" in complaint
+
+
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [

@@ -32,7 +32,9 @@ EMAIL, PASSWORD = "chief@example.org", "a long secret 8"
 
 @pytest.fixture
 def chief():
-    return accounts.create_staff(email=EMAIL, password=PASSWORD, now=timezone.now())
+    made = accounts.create_staff(email=EMAIL, password=PASSWORD, now=timezone.now())
+    AuditEntry.objects.all().delete()
+    return made
 
 
 def log_in(password: str) -> None:
@@ -100,12 +102,11 @@ def test_what_the_api_changes_names_account_and_address(chief):
     assert made.status_code == 201
     path = f"/app-versions/{made.json()[0]['id']}"
     assert program.send("patch", path, {"deprecated": True}).status_code == 200
-    for event in ("app_created", "app_changed", "version_published", "version_changed"):
-        for entry in entries(event):
-            assert (entry.account_id, entry.actor) == (chief.pk, EMAIL), event
-            assert entry.address == "192.0.2.7"
+    for event in ("app_created", "app_changed", "version_changed"):
+        [entry] = entries(event)
+        assert (entry.account_id, entry.actor) == (chief.pk, EMAIL), event
+        assert entry.address == "192.0.2.7"
     assert entries("app_changed")[0].details == {"changed": ["beta"]}
-    assert {one["name"] for one in entries("version_published")[0].details["files"]}
     assert entries("version_changed")[0].details == {"deprecated": True}
 
 
@@ -162,7 +163,7 @@ def test_a_role_that_works_in_the_admin_opens_it_and_its_end_closes_it(capsys):
 def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     call_command("createsuperuser", "--noinput", "--email", EMAIL)
-    [entry] = entries("account_created")
+    [entry] = entries("rights_changed")
     assert entry.actor.startswith("shell:")
     assert (entry.subject, entry.details["is_superuser"]) == (EMAIL, True)
 

@@ -51,6 +51,7 @@ class World:
     colleague: Account
     volunteer: Account
     scientist: Account
+    submits: Account
     app: App
     version: AppVersion
     batch: Batch
@@ -83,6 +84,8 @@ def world() -> World:
     )
     scientist, app = person("scientist"), an_app("shout")
     submitter = submitters.allow(scientist, apps=[app], may_manage=True, now=now)
+    submits = person("submits")
+    submitters.allow(submits, apps=None, now=now)
     batch = Batch.objects.create(
         name="b", submitter=scientist, app=app, state=Batch.State.IN_PROGRESS, created_at=NOON
     )
@@ -94,6 +97,7 @@ def world() -> World:
         colleague=colleague,
         volunteer=person("vera"),
         scientist=scientist,
+        submits=submits,
         app=app,
         version=an_app_version(app),
         batch=batch,
@@ -304,6 +308,11 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
     "set an app manager's password": (
         lambda web, w: set_password(web, w.scientist),
         lambda w: has_new_password(w.scientist),
+        set(),
+    ),
+    "set a submitter's password": (
+        lambda web, w: set_password(web, w.submits),
+        lambda w: has_new_password(w.submits),
         set(),
     ),
     "set a colleague's password": (

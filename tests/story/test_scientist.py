@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import scientist
+from scheduler.policy.roles import SCOPES
 from scientist import Project, WorkunitFailed, as_completed
 from tests.story import proxy
 from tests.story.project import ROOT
@@ -33,7 +34,8 @@ def served(make_project):
     project.start()
     project.manage("create_account", EMAIL, "--name", "Ada", "--password", PASSWORD, "--staff")
     said = project.manage(
-        "token", "create", EMAIL, "--scope", "read", "--scope", "submit", "--json"
+        *("token", "create", EMAIL, "--json"),
+        *(word for scope in SCOPES for word in ("--scope", scope)),
     )
     return project, re.search(r"mh_[\w-]+", said)[0]
 

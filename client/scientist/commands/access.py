@@ -20,7 +20,7 @@ from scientist.project import found_login
 from scientist.transport import Transport, project_url
 from scientist.words import count, nbytes
 
-SCOPES = ("read", "submit", "administer")
+SCOPES = ("read", "submit", "publish", "manage", "administer")
 
 
 def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
@@ -42,7 +42,8 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         "--scope",
         action="append",
         choices=SCOPES,
-        help="what the token is good for, once for each (default read and submit)",
+        help="what the token is good for, once for each (default: read, submit, and what the "
+        "account may of publish and manage)",
     )
     login.add_argument("--name", metavar="N", help="what the token is called (default this host)")
     login.set_defaults(command=log_in)
@@ -96,12 +97,13 @@ def _ask_for_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
         hint = "give --password-file FILE (- for standard input) or set MANYHANDS_PASSWORD."
         raise UsageError("The password is missing.", hint)
     transport = Transport(url)
-    wishes = {
+    wishes: dict[str, Any] = {
         "email": options.email,
         "password": password,
         "name": options.name or f"scientist on {socket.gethostname()}"[:60],
-        "scopes": list(dict.fromkeys(options.scope or ("read", "submit"))),
     }
+    if options.scope:  # else the project gives what the account may have
+        wishes["scopes"] = list(dict.fromkeys(options.scope))
     try:
         return dict(transport.post("tokens", wishes, repeatable=False))
     finally:
@@ -150,6 +152,7 @@ def who_am_i(context: Context) -> int:
         ),
         "project": url,
         "scopes": ", ".join(me.get("scopes", ())),
+        "rights": ", ".join(account.get("rights", ())).replace("_", " ") or None,
         "may submit": "to every app" if may.get("all_apps") else ", ".join(apps) or "to no app",
         "unfinished": _of(quota, "unfinished_workunits", "max_unfinished_workunits", _workunits),
         "kept files": _of(quota, "kept_bytes", "max_kept_bytes", nbytes),
