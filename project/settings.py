@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from project import env, folders, keys, logging
+from project import disk_reserve, env, folders, keys, logging
 from project.embedded_postgres import EmbeddedPostgres
 from scheduler.config import ProjectConfig
 
@@ -168,6 +168,15 @@ def _database() -> dict[str, Any]:
 
 
 DATABASES = {"default": _database()}
+
+#: Uploads and submissions are refused while fewer bytes than this would stay free in VAR_DIR: where
+#: the database is on the same disk, its log may still grow by max_wal_size.
+MIN_FREE_BYTES = env.integer(
+    "MIN_FREE_BYTES",
+    disk_reserve.default(VAR_DIR, DATABASES["default"]),
+    at_least=1_000_000,
+    at_most=1 << 50,
+)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 #: Whether the database itself refuses a move that the law does not name.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -35,6 +36,8 @@ _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
 #: How much of a refusal is kept; bytes.
 _EXCERPT: Final = 2000
+#: The protocol of rsync 3.4.0, and of earlier versions with the same repairs.
+MIN_RSYNC_PROTOCOL: Final = 32
 #: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
 _turn = threading.Lock()
 
@@ -49,10 +52,14 @@ class SourceBusy(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What may be fetched: from whom beside the Internet, how many bytes, for how many seconds."""
+    """What may be fetched: from whom beside the Internet, how many bytes, for how many seconds.
+
+    `any_rsync` allows rsync servers: rsync is a large C program that meets a foreign server.
+    """
 
     any_private: bool = False
     private_hosts: frozenset[str] = frozenset()
+    any_rsync: bool = False
     max_bytes: int = 2 * 1024**3
     seconds: float = 60.0
 
@@ -65,6 +72,12 @@ def fetch(url: str, folder: Path, rules: Rules) -> Path:
     place = sources.read(url)
     with _one_at_a_time():
         if place.scheme == "rsync":
+            if not rules.any_rsync:
+                msg = (
+                    "This server fetches nothing by rsync. "
+                    "Hint: give an https address, or an operator sets RSYNC_SOURCES=true."
+                )
+                raise BadSource(msg)
             return _by_rsync(place, folder, rules)
         limit = _Limit(rules.seconds)
         try:
@@ -251,11 +264,31 @@ def _too_slow(url: str, rules: Rules) -> SourceFailed:
     )
 
 
+def _require_safe_rsync(program: str) -> None:
+    """Raise `SourceFailed` unless rsync has the repairs of January 2025.
+
+    Before them a server could read and write files of its client (CVE-2024-12086, -12087).  The
+    repairs raised the protocol's version, also where a distribution kept the program's.
+    """
+    done = subprocess.run(  # noqa: S603  the program that was found
+        [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
+    )
+    found = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
+    if found is None or int(found[2]) < MIN_RSYNC_PROTOCOL:
+        version = found[1].decode("ascii", "replace") if found else "of an unknown version"
+        msg = (
+            f"The rsync of this server ({version}) has known security holes. Hint: install 3.4.0"
+            " or your distribution's security update, or give an https address."
+        )
+        raise SourceFailed(msg)
+
+
 def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
     program = shutil.which("rsync")
     if program is None:
         msg = "There is no rsync on this server. Hint: install rsync, or give an http address."
         raise SourceFailed(msg)
+    _require_safe_rsync(program)
     url = f"rsync://{place.authority}{place.target}"
     address = _addresses(place, rules)[0]
     at = f"[{address}]" if ":" in address else address

@@ -47,7 +47,8 @@ class Taste:
 class HostFacts:
     """One host at the moment it asks; sizes in bytes, speeds in operations per second and CPU.
 
-    `held` counts the results it has in progress, by app and app version.  `hr_classes` holds its
+    `held` counts the results it has in progress, by app and app version; `promised_bytes` is the
+    sum of the bytes that their outputs may have.  `hr_classes` holds its
     class of homogeneous redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` is what its
     volunteer wants of a project, `near_files` the sticky input files it already has.
     """
@@ -64,6 +65,7 @@ class HostFacts:
     gpu_active_fraction: float = 1.0
     max_in_progress: int | None = None
     held: Mapping[tuple[int, int | None], int] = field(default_factory=dict)
+    promised_bytes: int = 0
     hr_classes: Mapping[int, int] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
     taste: Taste = field(default_factory=Taste)
@@ -182,6 +184,7 @@ class Candidate(NamedTuple):
     app_version_id: int | None = None
     app_version_num: int = 0
     target_nresults: int = 1
+    output_bytes: int = 0
     reserved: bool = False
     # What only their order depends on.
     target_kind: int = 0
@@ -259,6 +262,7 @@ class HeldResult(NamedTuple):
     has_canonical: bool
     assimilated: bool
     account_id: int | None = None
+    output_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

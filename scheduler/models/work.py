@@ -163,6 +163,8 @@ class Workunit(models.Model):
     rsc_memory_bound = models.FloatField(default=5e8, db_default=5e8)
     rsc_disk_bound = models.FloatField(default=1e9, db_default=1e9)
     rsc_bandwidth_bound = models.FloatField(default=0, db_default=0)
+    # The sum of `max_nbytes` of `outputs`; 0 for workunits that are older than this column.
+    output_bytes = models.BigIntegerField(default=0, db_default=0)
     delay_bound = models.DurationField(default=timedelta(days=7), db_default=timedelta(days=7))
     min_quorum = models.IntegerField(default=1, db_default=1)
     target_nresults = models.IntegerField(default=1, db_default=1)

@@ -101,6 +101,7 @@ def _fetched(
     project = settings.PROJECT
     rules = fetching.Rules(
         any_private=project.import_private,
+        any_rsync=project.rsync_sources,
         private_hosts=frozenset(project.import_hosts),
         max_bytes=storage.MAX_PACKAGE_BYTES,
         seconds=project.import_limit.total_seconds() if seconds is None else seconds,

@@ -44,6 +44,7 @@ class Refusal(StrEnum):
     DEADLINE = "deadline"
     RESERVED = "reserved"
     IN_PROGRESS_LIMIT = "in_progress_limit"
+    OUTPUT_LIMIT = "output_limit"
 
 
 #: Refusals that will be the same tomorrow: enough of them make a result unsendable.
@@ -103,6 +104,9 @@ class Judge:
         self.rules = rules
         self.rooms = rules.rooms
         self.disk_left = host.disk_bytes
+        self.output_bytes_left = rules.rooms.output_bytes
+        # One result is always allowed, whatever its outputs: others could never be sent.
+        self._promises_any = host.promised_bytes > 0
         self.why: dict[int, Refused] = {}
         self._quotas: dict[int, int | None] = {}
         self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
@@ -127,6 +131,7 @@ class Judge:
             or self._late(version, seconds, delay, 0.0 if device == SENSOR else queued)
             or reserved
             or self._over_limit(app, version)
+            or self._over_output_limit(candidate)
         )
         if refusal is not None:
             return refusal
@@ -244,6 +249,14 @@ class Judge:
             )
         return None
 
+    def _over_output_limit(self, candidate: Candidate) -> Refused | None:
+        left, wanted = self.output_bytes_left, candidate.output_bytes
+        if left is None or wanted <= left or not (wanted and self._promises_any):
+            return None
+        return Refusal.OUTPUT_LIMIT, (
+            "This computer has reached a limit on the output files of its tasks in progress"
+        )
+
     def _quota_left(self, app: AppFacts, version: VersionFacts) -> int | None:
         try:
             return self._quotas[version.id]
@@ -262,6 +275,9 @@ class Judge:
 
     def _take(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> None:
         self.disk_left -= candidate.rsc_disk_bound
+        if self.output_bytes_left is not None and candidate.output_bytes:
+            self.output_bytes_left -= candidate.output_bytes
+            self._promises_any = True
         self.rooms.take(app.id, on_gpu=bool(version.device))
         left = self._quotas.get(version.id)
         if left is not None:
@@ -271,6 +287,8 @@ class Judge:
         """Let an assignment that is only to spare use up nothing."""
         candidate, version = spare.candidate, spare.version
         self.disk_left += candidate.rsc_disk_bound
+        if self.output_bytes_left is not None:
+            self.output_bytes_left += candidate.output_bytes
         self.rooms.give_back(candidate.app_id, on_gpu=bool(version.device))
         left = self._quotas.get(version.id)
         if left is not None:

@@ -14,15 +14,19 @@ BOUNDLESS = 1_000_000
 
 @dataclass(slots=True)
 class Rooms:
-    """How much more a host may hold; `total` and, of each app, by kind of device and in all."""
+    """How much more a host may hold; `total` and, of each app, by kind of device and in all.
+
+    `output_bytes` is how many bytes of outputs its further results may declare; None: no limit.
+    """
 
     total: int
+    output_bytes: int | None = None
     by_device: dict[tuple[int, bool], int] = field(default_factory=dict)
     by_app: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> Rooms:
         """The same room, to be filled once more."""
-        return Rooms(self.total, dict(self.by_device), dict(self.by_app))
+        return Rooms(self.total, self.output_bytes, dict(self.by_device), dict(self.by_app))
 
     def left(self, app_id: int, *, on_gpu: bool) -> int:
         """How many more results of an app the host may hold on this kind of device."""
@@ -69,7 +73,11 @@ def rooms_for(
         held_at_most = min(held_at_most, host.taste.max_held)
     held = sum(host.held.values())
     most = config.max_results_per_rpc * (host.ncpus + gpus)
-    rooms = Rooms(total=max(0, min(held_at_most - held, most)))
+    limit = config.max_promised_bytes
+    rooms = Rooms(
+        total=max(0, min(held_at_most - held, most)),
+        output_bytes=limit - host.promised_bytes if limit else None,
+    )
     for app in apps:
         on = _held_by_device(app.id, host, versions)
         if app.max_in_progress_per_cpu is not None:

@@ -19,7 +19,8 @@ class Holdings:
     """What to say of held and lost results.
 
     `held` counts, by app and app version, all that the host was assigned and that is not over,
-    whether its client knows of it or not (W26); `acknowledge` are those it lists for the first
+    whether its client knows of it or not (W26), and `promised_bytes` adds up the bytes that their
+    outputs may have; `acknowledge` are those it lists for the first
     time.
     """
 
@@ -28,6 +29,7 @@ class Holdings:
     resend: list[HeldResult] = field(default_factory=list)
     give_up: list[HeldResult] = field(default_factory=list)
     held: Counter[tuple[int, int | None]] = field(default_factory=Counter)
+    promised_bytes: int = 0
     acknowledge: list[int] = field(default_factory=list)
 
 
@@ -49,6 +51,7 @@ def review(
         if result.host_id != host_id or result.state != ResultState.IN_PROGRESS:
             continue
         holdings.held[result.app_id, result.app_version_id] += 1
+        holdings.promised_bytes += result.output_bytes
         if result.name in listed:
             if not result.acknowledged:
                 holdings.acknowledge.append(result.id)

@@ -241,7 +241,11 @@ def _give(talks: Sequence[_Talk], books: _Books) -> None:
         barred = words.why_barred(talk.described, config)
         talk.no_work, talk.is_over, talk.is_barred = end or barred, bool(end), bool(barred)
         talk.host = translate.host_facts(
-            talk.request, talk.caller, talk.described, held=talk.holdings.held
+            talk.request,
+            talk.caller,
+            talk.described,
+            held=talk.holdings.held,
+            promised_bytes=talk.holdings.promised_bytes,
         )
     works = dispatch.give(
         [_asking(talk) for talk in talks],

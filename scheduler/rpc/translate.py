@@ -173,6 +173,7 @@ def host_facts(
     described: HostDescription,
     *,
     held: Mapping[tuple[int, int | None], int],
+    promised_bytes: int = 0,
 ) -> HostFacts:
     """The host as dispatch judges it."""
     prefs = preferences(request)
@@ -193,6 +194,7 @@ def host_facts(
         gpu_active_fraction=estimates.gpu_active_fraction(described),
         max_in_progress=caller.max_in_progress,
         held=held,
+        promised_bytes=promised_bytes,
         hr_classes={
             hr_type: hr.hr_class(
                 hr_type,

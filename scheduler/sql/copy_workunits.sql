@@ -1,7 +1,7 @@
 -- Workunits, as text; a name that is taken ends it with an error.
 COPY workunit (
     id, name, priority, release_state, pending_dependency_count, command_line, meta,
-    outputs, keywords, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,
+    outputs, output_bytes, keywords, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,
     rsc_bandwidth_bound, delay_bound, min_quorum, target_nresults, max_error_results,
     max_total_results, max_success_results, max_timeouts, size_class, app_version_num,
     target_host_id, target_account_id, target_team_id, broadcast, start_after, start_before,

@@ -29,6 +29,7 @@ SELECT
     w.app_version_id,
     w.app_version_num,
     w.target_nresults,
+    w.output_bytes,
     coalesce(page.reliable_until > %(now)s::timestamptz, FALSE) AS reserved,
     page.target_kind,
     w.size_class,

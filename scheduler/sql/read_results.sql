@@ -20,7 +20,8 @@ SELECT
     (w.cancel_requested_at IS NOT NULL) AS cancelled,
     (w.canonical_result_id IS NOT NULL) AS has_canonical,
     (w.assimilate_state = 2) AS assimilated,
-    r.account_id
+    r.account_id,
+    w.output_bytes
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE

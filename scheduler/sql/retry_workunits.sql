@@ -8,7 +8,7 @@ WITH again AS (
 
 born AS (
     INSERT INTO workunit (
-        id, name, app_id, batch_id, queue_id, command_line, outputs, keywords, meta,
+        id, name, app_id, batch_id, queue_id, command_line, outputs, output_bytes, keywords, meta,
         rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, rsc_bandwidth_bound,
         delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,
         max_success_results, max_timeouts, priority, size_class, app_version_num,
@@ -23,7 +23,8 @@ born AS (
             WHEN length(w.name) <= 198 THEN w.name || '.2'
             ELSE left(w.name, 199 - length(again.new_id::text)) || '.' || again.new_id::text
         END,
-        w.app_id, w.batch_id, w.queue_id, w.command_line, w.outputs, w.keywords, w.meta, w.rsc_fpops_est, w.rsc_fpops_bound, w.rsc_memory_bound,
+        w.app_id, w.batch_id, w.queue_id, w.command_line, w.outputs,
+        w.output_bytes, w.keywords, w.meta, w.rsc_fpops_est, w.rsc_fpops_bound, w.rsc_memory_bound,
         w.rsc_disk_bound, w.rsc_bandwidth_bound, w.delay_bound, w.min_quorum, w.target_nresults,
         w.max_error_results, w.max_total_results, w.max_success_results, w.max_timeouts,
         coalesce(again.priority, w.priority), w.size_class, w.app_version_num,

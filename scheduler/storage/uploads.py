@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Self
 
 from django.conf import settings
 
@@ -34,9 +34,6 @@ from scheduler.storage.disk import (
 from scheduler.storage.names import beside, path_of
 from scheduler.storage.notices import notice
 from scheduler.storage.syncing import sync_folder
-
-#: Uploads are refused while fewer bytes than this would stay free on the disk.
-MIN_FREE_BYTES: Final = 100_000_000
 
 
 class UploadFinished(Exception):
@@ -240,7 +237,7 @@ def has_room_for(nbytes: int) -> bool:
     except FileNotFoundError:
         os.makedirs(settings.VAR_DIR, exist_ok=True)
         disk = os.statvfs(settings.VAR_DIR)
-    return disk.f_bavail * disk.f_frsize - nbytes >= MIN_FREE_BYTES
+    return disk.f_bavail * disk.f_frsize - nbytes >= settings.MIN_FREE_BYTES
 
 
 def uploads_stopped() -> bool:

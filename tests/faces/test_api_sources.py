@@ -100,7 +100,7 @@ def site() -> Iterator[Site]:
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
-    options = {"import_private": True} | options
+    options = {"import_private": True, "rsync_sources": True} | options
     monkeypatch.setattr(settings, "PROJECT", replace(settings.PROJECT, **options))  # type: ignore[arg-type]
 
 

@@ -28,7 +28,7 @@ def send(name, data) -> UploadReply:
 def reserve_is_eaten(own_folders, monkeypatch) -> None:
     """Others may eat the reserve between our look and our write."""
     signing.ensure_keys()
-    monkeypatch.setattr("scheduler.storage.uploads.MIN_FREE_BYTES", -(2**62))
+    monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", -(2**62))
     monkeypatch.setattr(face, "_said_full_at", -1e9)
 
 
@@ -93,6 +93,6 @@ def test_a_full_disk_puts_uploads_off_and_loses_nothing(settings, monkeypatch, c
 
 
 def test_the_reserve_is_kept_and_said_once(monkeypatch, caplog):
-    monkeypatch.setattr("scheduler.storage.uploads.MIN_FREE_BYTES", 2**62)
+    monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", 2**62)
     assert send("out_0", DATA) == send("out_1", DATA)
     assert [record.getMessage() for record in caplog.records] == ["upload_disk_full"]

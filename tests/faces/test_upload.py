@@ -389,7 +389,7 @@ def test_trap_07_without_any_keys_clients_come_again(settings, tmp_path) -> None
 
 
 def test_a_full_disk_is_said_before_anything_is_written(monkeypatch) -> None:
-    monkeypatch.setattr("scheduler.storage.uploads.MIN_FREE_BYTES", 2**62)
+    monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", 2**62)
     assert send() == UploadReply.later("Server is out of disk space")
     assert ask_size() == UploadReply.later("Server is out of disk space")
     monkeypatch.undo()

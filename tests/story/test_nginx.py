@@ -54,7 +54,9 @@ def compute(front, clients, names):
 def show(front, title):
     """Print what ran, for the log of CI (`pytest -s`)."""
     version = subprocess.run([fronts.nginx(), "-V"], capture_output=True, text=True, check=False)
-    counts = Counter((method, path.split("/")[1], status) for method, path, status in front.lines())
+    counts = Counter(
+        (method, path[1:].partition("/")[0], status) for method, path, status in front.lines()
+    )
     print(f"\n{title}: {version.stderr.splitlines()[0]}")  # noqa: T201
     print(front.check().strip())  # noqa: T201
     for (method, path, status), count in sorted(counts.items()):

@@ -9,7 +9,9 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
+from ipaddress import ip_address
 from typing import IO, TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -164,7 +166,9 @@ class Command(BaseCommand):
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
-    """Start the web server and the daemons."""
+    """Start the web server and the daemons; warns if others can listen to what is said."""
+    if warning := plain_http_warning(options["address"], environment["MASTER_URL"]):
+        _say(warning)
     start_server(children, options, environment)
     start_daemons(children, options, environment)
 
@@ -271,6 +275,20 @@ def master_url(address: str, port: int) -> str:
         raise CommandError(f"{msg}\nHint: set MASTER_URL=http://this.computer:{port}/.")
     host = f"[{address}]" if ":" in address else address
     return f"http://{host}:{port}/"
+
+
+def plain_http_warning(address: str, url: str) -> str | None:
+    """Return what to tell an operator whose server is reached over a network without TLS."""
+    with suppress(ValueError):
+        if ip_address(address).is_loopback:
+            return None
+    if address == "localhost" or url.startswith("https:"):
+        return None
+    return (
+        f"it listens on {address} without TLS: passwords and account keys cross the network "
+        "readable by others.\nHint: listen on 127.0.0.1 behind nginx (deploy/nginx), with an https "
+        "MASTER_URL, unless all of this network is yours."
+    )
 
 
 def first_password() -> str | None:

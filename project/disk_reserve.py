@@ -1,0 +1,36 @@
+"""How much of the disk uploads leave free: for the database, too, where it is on the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+#: For logs and other files of the project.
+RESERVE_BYTES: Final = 100_000_000
+#: `max_wal_size` of the embedded PostgreSQL, and the default of every other one.
+EMBEDDED_WAL_BYTES: Final = 2 << 30
+WAL_BYTES: Final = 1 << 30
+#: Where the distributions' PostgreSQL keeps its data.
+SYSTEM_DATA: Final = Path("/var/lib/postgresql")
+
+
+def default(var: Path, database: Mapping[str, Any]) -> int:
+    """Return the default of MIN_FREE_BYTES for a VAR_DIR and Django's settings of a database."""
+    if database.get("EMBEDDED"):
+        return RESERVE_BYTES + EMBEDDED_WAL_BYTES
+    host = str(database.get("HOST", ""))
+    is_here = not host or host.startswith("/") or host in {"localhost", "127.0.0.1", "::1"}
+    if is_here and _device(SYSTEM_DATA) == _device(var):
+        return RESERVE_BYTES + WAL_BYTES
+    return RESERVE_BYTES
+
+
+def _device(folder: Path) -> int | None:
+    """Return the number of the file system of a folder, or of where it will be made."""
+    for path in (folder, *folder.parents):
+        try:
+            return path.stat().st_dev
+        except OSError:
+            continue
+    return None

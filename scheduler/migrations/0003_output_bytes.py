@@ -1,0 +1,16 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('scheduler', '0002_audit'),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name='workunit',
+            name='output_bytes',
+            field=models.BigIntegerField(db_default=0, default=0),
+        ),
+    ]

@@ -1,0 +1,241 @@
+"""What outputs may be, how much a host may hold of them, and what is left on the disk."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from project import disk_reserve
+from project.management.commands.serve import plain_http_warning
+from scheduler import fetching
+from scheduler.facts.new_work import NewOutput, NewWorkunit
+from scheduler.fetching import Rules, SourceFailed
+from scheduler.models import Result, Workunit
+from scheduler.operations.submission_checks import SubmissionRefused
+from scheduler.operations.submit import submit
+from scheduler.policy.sources import BadSource
+from tests import work
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+from tests.faces.submitters import OUTPUT, World, a_job
+from tests.faces.submitters import refused as refused_by_rpc
+from tests.rows import an_account, an_app, update
+from tests.scripted_client import a_client
+
+LIMIT = 1_000_000
+
+
+@pytest.fixture
+def configure(settings):
+    def configure(**options):
+        settings.PROJECT = replace(settings.PROJECT, **options)
+
+    return configure
+
+
+@pytest.fixture
+def limited(configure):
+    configure(max_output_bytes=LIMIT)
+
+
+# Outputs that no upload could bring
+
+
+def too_large(nbytes=LIMIT + 1):
+    return NewWorkunit(outputs=(NewOutput(open_name="out", max_nbytes=nbytes),))
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("limited")
+class TestLargeOutputs:
+    def test_python_programs_and_generators_are_refused(self):
+        an_app("sieve")
+        with pytest.raises(SubmissionRefused, match="uploads of 1000000 bytes at most"):
+            submit(app="sieve", workunits=[too_large()], now=NOON)
+        submit(app="sieve", workunits=[too_large(LIMIT)], now=NOON)
+
+    def test_the_api_refuses(self, client):
+        from scheduler.operations import api_tokens
+
+        an_app("sieve")
+        ada = an_account("ada", is_staff=True)
+        token = api_tokens.create(account=ada, name="t", scopes=["submit"], now=NOON)[1]
+        outputs = [{"open_name": "out", "max_nbytes": LIMIT + 1}]
+        body = {"app": "sieve", "defaults": {"outputs": outputs}, "workunits": [{"name": "a"}]}
+        answer = client.post(
+            "/api/v1/workunits",
+            body,
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        assert answer.status_code == 422
+        assert "uploads of 1000000 bytes at most" in answer.json()["errors"][0]["detail"]
+
+    def test_boinc_templates_are_refused(self):
+        world = World()
+        template = OUTPUT.replace("1000000", str(LIMIT + 1))
+        update(world.app, output_template=template)
+        assert "uploads of 1000000 bytes at most" in refused_by_rpc(a_job())
+
+    def test_the_shell_refuses(self, tmp_path):
+        an_app("sieve")
+        file = tmp_path / "in"
+        file.write_text("1")
+        with pytest.raises(CommandError, match="uploads of 1000000 bytes at most"):
+            call_command("submit_work", "sieve", str(file), "--outputs", f"out:{LIMIT + 1}")
+
+    def test_a_generator_of_work_is_refused(self, configure):
+        from daemons import work_generator
+
+        configure(max_output_bytes=1)
+        an_app(generator="python:tests.generator_science.numbers", cushion=2)
+        a_pass(work_generator)
+        assert not Workunit.objects.exists()
+
+    def test_a_file_that_staff_asks_of_a_host_has_the_same_limit(self, settings):
+        from scheduler.rpc import file_moves
+
+        asked = file_moves._upload("sticky", settings.PROJECT)
+        assert asked.max_nbytes == LIMIT
+
+
+# What a host may be promised
+
+
+@pytest.mark.django_db
+class TestPromisedOutputs:
+    def test_a_host_is_given_no_more_than_its_outputs_may_add_up_to(self, configure):
+        configure(max_promised_bytes=3 * LIMIT)
+        work.workunits(work.an_app(), 8, output_bytes=LIMIT)
+        client = a_client()
+        assert len(client.ask_for_work(seconds=1e6)) == 3
+        reply = client.ask(cpu_req_secs=1e6, cpu_req_instances=4)
+        assert not reply.results
+        said = " ".join(message.text for message in reply.messages)
+        assert "limit on the output files of its tasks in progress" in said
+
+    def test_one_result_is_given_whatever_its_outputs(self, configure):
+        configure(max_promised_bytes=LIMIT)
+        work.workunits(work.an_app(), 3, output_bytes=5 * LIMIT)
+        assert len(a_client().ask_for_work(seconds=1e6)) == 1
+
+    def test_another_host_has_a_limit_of_its_own(self, configure):
+        configure(max_promised_bytes=LIMIT)
+        work.workunits(work.an_app(), 3, output_bytes=LIMIT)
+        assert len(a_client(name="one").ask_for_work(seconds=1e6)) == 1
+        assert len(a_client(name="two", email="b@example.org").ask_for_work(seconds=1e6)) == 1
+
+    def test_results_that_are_over_count_no_more(self, configure):
+        configure(max_promised_bytes=2 * LIMIT)
+        work.workunits(work.an_app(), 4, output_bytes=LIMIT)
+        client = a_client()
+        names = client.ask_for_work(seconds=1e6)
+        assert len(names) == 2
+        Result.objects.filter(name=names[0]).update(server_state=5, outcome=3)
+        client.held = names[1:]
+        assert len(client.ask_for_work(seconds=1e6)) == 1
+
+    def test_zero_is_no_limit(self, configure):
+        configure(max_promised_bytes=0)
+        work.workunits(work.an_app(), 4, output_bytes=1 << 60)
+        assert len(a_client().ask_for_work(seconds=1e6)) == 4
+
+    def test_a_submission_adds_up_its_outputs(self):
+        an_app("sieve")
+        outputs = (NewOutput(open_name="a", max_nbytes=5), NewOutput(open_name="b", max_nbytes=7))
+        submit(app="sieve", workunits=[NewWorkunit(outputs=outputs)], now=NOON)
+        assert Workunit.objects.get().output_bytes == 12
+
+
+# The disk
+
+
+def test_uploads_leave_room_for_the_log_of_the_embedded_database(tmp_path):
+    reserve = disk_reserve.default(tmp_path, {"EMBEDDED": str(tmp_path)})
+    assert reserve > disk_reserve.EMBEDDED_WAL_BYTES
+
+
+def test_the_reserve_is_that_of_the_embedded_database():
+    text = Path("project/embedded_postgres.py").read_text(encoding="utf-8")
+    assert f"max_wal_size = '{disk_reserve.EMBEDDED_WAL_BYTES >> 30}GB'" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [("/run/postgresql", True), ("", True), ("127.0.0.1", True), ("db.example.org", False)],
+)
+def test_only_a_database_of_this_machine_needs_room_here(tmp_path, monkeypatch, host, is_here):
+    monkeypatch.setattr(disk_reserve, "SYSTEM_DATA", tmp_path)
+    reserve = disk_reserve.default(tmp_path / "var", {"HOST": host})
+    assert (reserve > disk_reserve.RESERVE_BYTES) is is_here
+
+
+# rsync
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        yield server
+
+
+def url_of(listener):
+    return f"rsync://127.0.0.1:{listener.getsockname()[1]}/m/p.tar"
+
+
+def was_called(listener):
+    try:
+        listener.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_nothing_is_fetched_by_rsync_unless_an_operator_allows_it(listener, tmp_path):
+    with pytest.raises(BadSource, match="RSYNC_SOURCES"):
+        fetching.fetch(url_of(listener), tmp_path, Rules(any_private=True))
+    assert not was_called(listener)
+
+
+def test_rsync_does_not_reach_this_servers_own_network(listener, tmp_path):
+    with pytest.raises(BadSource, match="own network"):
+        fetching.fetch(url_of(listener), tmp_path, Rules(any_rsync=True))
+    assert not was_called(listener)
+
+
+@pytest.mark.parametrize("version", ["3.2.7  protocol version 31", "nonsense"])
+def test_an_rsync_with_known_holes_is_not_run(listener, tmp_path, monkeypatch, version):
+    program = tmp_path / "bin" / "rsync"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'rsync  version {version}'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with pytest.raises(SourceFailed, match="known security holes"):
+        fetching.fetch(url_of(listener), tmp_path, Rules(any_private=True, any_rsync=True))
+    assert not was_called(listener)
+
+
+# serve
+
+
+@pytest.mark.parametrize(
+    ("address", "url", "warns"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8000/", False),
+        ("::1", "http://[::1]:8000/", False),
+        ("0.0.0.0", "http://science.example.org/", True),
+        ("192.0.2.7", "http://192.0.2.7:8000/", True),
+        ("0.0.0.0", "https://science.example.org/", False),
+    ],
+)
+def test_serve_warns_of_plain_http_beyond_this_computer(address, url, warns):
+    warning = plain_http_warning(address, url)
+    assert bool(warning) is warns
+    assert not warns or "Hint: " in warning
