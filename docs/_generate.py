@@ -285,6 +285,9 @@ MEANINGS = {
     "SCIENCE_PROCESSES": "How many processes and threads a worker's science can have.",
     "SCIENCE_CPU_SECONDS": "CPU time of one process of science code; calls have the app's "
     "`science_time_limit` beside.",
+    "AUDIT_LOG": "A file to which every entry of the audit log is appended as a line of JSON "
+    "([roles.md](../roles.md#the-audit-log)); empty: among the other logs.",
+    "AUDIT_KEPT_DAYS": "How many days entries of the audit log are kept in the database.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",

@@ -1,4 +1,4 @@
-"""Attributes what a web request changes, in the audit log, to the address it came from."""
+"""Attributes what a web request changes to its address, in the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log, as staff sees it: who did what, from where; nothing of it is changed here."""
+"""The audit log, as staff sees it: who did what, and from where."""
 
 from __future__ import annotations
 

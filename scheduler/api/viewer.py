@@ -1,4 +1,4 @@
-"""Whose things may be seen and changed: the account's own, or, with the right, everybody's."""
+"""Whose things may be seen and changed: one's own, or, with a right, everybody's."""
 
 from __future__ import annotations
 

@@ -96,6 +96,7 @@ def record(
 def _log(entry: AuditEntry) -> None:
     fields = {
         "entry": entry.pk,
+        "what": str(entry.event),
         "happened_at": entry.at.isoformat(),
         "account_id": entry.account_id,
         "actor": entry.actor,
@@ -103,7 +104,7 @@ def _log(entry: AuditEntry) -> None:
         "subject": entry.subject,
         "details": entry.details,
     }
-    log.info(str(entry.event), extra=fields)
+    log.info("audit_entry", extra=fields)
 
 
 def valid_address(text: str | None) -> str | None:

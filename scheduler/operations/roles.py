@@ -1,4 +1,4 @@
-"""Set up the groups of the roles, give and take them, judge who may change whom [operations].
+"""Set up roles, give and take them, judge who may change whom [operations].
 
 Theory of operation.  A role is a Django group whose permissions are those of `policy.roles.ROLES`.
 They are set anew after every `migrate`: a project that wants others makes a group of its own.

@@ -1,4 +1,4 @@
-"""The table of rights: what roles may do, and what token scopes let through [pure]."""
+"""The table of rights: what roles may do, and what scopes let through [pure]."""
 
 from __future__ import annotations
 

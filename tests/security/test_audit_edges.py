@@ -236,7 +236,8 @@ def test_entries_are_logged_as_json_lines_once_they_are_committed(tmp_path, noon
         handler.close()
     [line] = path.read_text().splitlines()
     said = json.loads(line)
-    assert (said["event"], said["actor"], said["address"], said["details"]) == (
+    assert said["event"] == "audit_entry"
+    assert (said["what"], said["actor"], said["address"], said["details"]) == (
         "rights_changed", "shell:ada", "192.0.2.1", {"a": 1},
     )  # fmt: skip
 

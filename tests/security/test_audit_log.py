@@ -1,4 +1,4 @@
-"""The audit log: an entry is committed with its change, and attributed to the actor at the edge."""
+"""The audit log: an entry is committed with its change, and names the actor."""
 
 from __future__ import annotations
 

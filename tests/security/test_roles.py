@@ -1,4 +1,4 @@
-"""Rights: being staff opens the admin site and decides nothing else; nobody can give what they lack."""
+"""Rights: staff only opens the admin site; nobody can give what they lack."""
 
 from __future__ import annotations
 

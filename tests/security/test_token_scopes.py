@@ -1,4 +1,4 @@
-"""Scopes: what a token lets through, never more than its account may at the moment of use."""
+"""Scopes: what a token lets through, never more than its account may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creates a superuser as Django does, and attributes it to the shell in the audit log."""
+"""Creates a superuser as Django does, and records who did it."""
 
 from __future__ import annotations
 
