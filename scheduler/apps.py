@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.apps import apps as installed
+from django.apps.registry import Apps
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models.signals import post_migrate
@@ -35,9 +37,17 @@ def _guard(**_signal: object) -> None:
         guard.install()
 
 
-def _set_roles(using: str, **_signal: object) -> None:
-    """Give the groups of the roles the permissions that this release names for them."""
+def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:
+    """Give the groups of the roles the permissions that this release names for them.
+
+    Not after a migration of other apps alone, which leaves the tables for a later one to make.
+    """
     from scheduler.operations import roles  # noqa: PLC0415  models are complete only now
 
+    try:
+        apps.get_model("auth", "Group")
+        apps.get_model("scheduler", "AuditEntry")
+    except LookupError:
+        return
     if using == DEFAULT_DB_ALIAS:
         roles.set_up()

@@ -23,7 +23,7 @@ from scheduler.models import Account, ApiToken, AuditEntry
 from scheduler.operations import accounts, api_tokens, audit
 from scheduler.policy.roles import Right
 from tests.faces.apis import Program, a_token
-from tests.rows import an_account
+from tests.rows import a_host, an_account
 
 pytestmark = pytest.mark.django_db
 
@@ -158,6 +158,14 @@ def test_a_role_that_works_in_the_admin_opens_it_and_its_end_closes_it(capsys):
     assert "moderator. Rights: administer_hosts, moderate_people." in capsys.readouterr().out
     call_command("role", "list")
     assert "vera@example.org" in capsys.readouterr().out
+
+
+def test_a_host_denied_in_the_shell_is_recorded():
+    host = a_host(an_account("vera"))
+    call_command("host", "deny", str(host.pk), "--reason", "cheats")
+    [entry] = entries("host_changed")
+    assert (entry.actor[:6], entry.subject) == ("shell:", f"host {host.pk}")
+    assert entry.details == {"denied": True, "reason": "cheats"}
 
 
 def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):

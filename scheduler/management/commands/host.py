@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models import Host, HostAppVersion
@@ -146,7 +147,7 @@ def _record_label(record: HostAppVersion) -> str:
 
 
 def _deny(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
-    admission.deny(found.host.pk, reason=options["reason"])
+    admission.deny(found.host.pk, reason=options["reason"], now=timezone.now())
     return Answer(
         f"{found.host} is denied: {options['reason']}. "
         f"The {plural(found.in_progress, 'result')} that it holds will time out.",
@@ -155,14 +156,14 @@ def _deny(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
 
 
 def _allow(found: hosts.HostPage, _options: Mapping[str, Any]) -> Answer:
-    changed = admission.allow(found.host.pk)
+    changed = admission.allow(found.host.pk, now=timezone.now())
     said = "is allowed again" if changed else "was not denied"
     return Answer(f"{found.host} {said}.", {"id": found.host.pk, "denied": False})
 
 
 def _limit(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
     number = options["number"] or None
-    admission.limit(found.host.pk, number)
+    admission.limit(found.host.pk, number, now=timezone.now())
     said = f"may hold {plural(number, 'result')}" if number else "has no limit of its own"
     return Answer(f"{found.host} {said}.", {"id": found.host.pk, "max_in_progress": number})
 
