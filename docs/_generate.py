@@ -309,6 +309,7 @@ DEFAULTS = {
     "ALLOWED_HOSTS": "the host of `MASTER_URL`, `localhost`, `127.0.0.1`, `[::1]`",
     "DATABASE_URL": "the embedded PostgreSQL",
     "ACCOUNT_CREATION": "`open`",
+    "ONLINE_SIGNING": "`true`, and `false` where `MASTER_URL` begins with https",
 }
 
 

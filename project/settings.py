@@ -29,10 +29,9 @@ SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 
 # What the project is
 
-_master_url = env.web_url("MASTER_URL", "http://127.0.0.1:8000/")
 PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
-    master_url=_master_url,
+    master_url=(_master_url := env.web_url("MASTER_URL", "http://127.0.0.1:8000/")),
     command_apps=env.boolean("COMMAND_APPS", default=False),
     # A project with an https address is taken for a public one: its key is kept on another machine.
     online_signing=env.boolean("ONLINE_SIGNING", default=not _master_url.startswith("https:")),

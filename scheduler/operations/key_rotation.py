@@ -1,4 +1,4 @@
-"""Replace the code signing key, and sign what is published by the new one [operations].
+"""Replace the code signing key, and sign what is published by it [operations].
 
 Theory of operation.  A stock client takes a new key over only if the key it holds has signed it
 (PROTOCOL 4.4), and checks what it fetches from then on by the new one.  So a rotation changes the

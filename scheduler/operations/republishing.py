@@ -1,4 +1,4 @@
-"""Publish what is published under new numbers: with a new launcher, or by a new key [operations].
+"""Publish versions again under new numbers, by a new launcher or key [operations].
 
 Theory of operation.  Clients never fetch a version again that they know (PROTOCOL trap 5), so what
 must reach them again gets the next free number.  Contents come from the published files, compared

@@ -1,4 +1,4 @@
-"""Apps of kind `command` run what is not signed: they are off unless an operator switches them on."""
+"""Apps of kind `command` run what is not signed, and are off by default."""
 
 from __future__ import annotations
 

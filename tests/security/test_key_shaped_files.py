@@ -1,4 +1,4 @@
-"""A signature over a text that is a public key is a key rotation to every client: none is made."""
+"""A signature over a public key rotates the key of every client: none is made."""
 
 from __future__ import annotations
 

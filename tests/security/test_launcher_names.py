@@ -1,4 +1,4 @@
-"""The launcher gets its words from a command line that is not signed: they must not lead out."""
+"""Words of an unsigned command line must not lead the launcher out of its slot."""
 
 from __future__ import annotations
 
