@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
@@ -12,8 +13,10 @@ from scheduler.admin.app_fields import FIELDSETS, HELPS
 from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin, has_right
 from scheduler.admin.site import staff
 from scheduler.models import App, AppVersion, AppVersionFile, PlanClass, Platform
+from scheduler.models.science import AppKind
 from scheduler.operations.audit import Event
 from scheduler.policy import plan_classes
+from scheduler.policy.launching import COMMANDS_ARE_OFF
 from scheduler.policy.roles import Right
 from scheduler.queries import alerts
 
@@ -59,6 +62,9 @@ class AppForm(FormBase):
         science = {name: cleaned.get(name) for name in self.fields}
         for name, refusal in alerts.science_refusals(science):
             self.add_error(name, refusal)
+        becomes_command = "kind" in self.changed_data and cleaned.get("kind") == AppKind.COMMAND
+        if becomes_command and not settings.PROJECT.command_apps:
+            self.add_error("kind", COMMANDS_ARE_OFF)
         return cleaned
 
 

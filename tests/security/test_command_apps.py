@@ -39,6 +39,19 @@ def test_a_script_app_is_not_made_a_command_app() -> None:
         apps.change(app, kind="command")
 
 
+def test_the_admin_makes_no_command_app(admin_client) -> None:
+    app = apps.create(name="sum", kind="script", now=NOON)
+    page = admin_client.get(f"/admin/scheduler/app/{app.pk}/change/")
+    fields = page.context["adminform"].form.initial
+    said = {name: "" if value is None else value for name, value in fields.items()}
+    said |= {"kind": "command", "versions-TOTAL_FORMS": 0, "versions-INITIAL_FORMS": 0}
+    answer = admin_client.post(f"/admin/scheduler/app/{app.pk}/change/", said)
+    assert answer.status_code == 200
+    assert "COMMAND_APPS=true" in str(answer.context["adminform"].form.errors["kind"])
+    app.refresh_from_db()
+    assert app.kind == "script"
+
+
 def test_publishing_a_version_is_refused_with_a_hint(settings) -> None:
     settings.PROJECT = replace(settings.PROJECT, command_apps=True)
     apps.create(name="sh", kind="command", now=NOON)
