@@ -29,7 +29,7 @@ BITS = 1024  # the most, and the least, that BOINC's clients take
 SIZE = BITS // 8
 HALF = SIZE // 2
 EXPONENT = 65537
-PRIVATE, PUBLIC, MANIFEST, SUFFIX = "code_sign_private", "code_sign_public", "manifest.json", ".sig"
+PRIVATE, PUBLIC, MANIFEST, SUFFIX = "code_sign_private", "code_sign_public", "to-sign.json", ".sig"
 CHUNK = 1 << 20
 #: Error probability of a random 512-bit candidate after this many rounds: below 2**-100.
 MILLER_RABIN_ROUNDS = 40

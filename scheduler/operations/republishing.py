@@ -235,17 +235,19 @@ def _with(package: Package, files: tuple[PackedFile, ...]) -> Package:
 
 def _stored_files(version: AppVersion) -> list[PackedFile]:
     launched = version.app.kind != AppKind.NATIVE
+    rows = [row for row in _files(version) if not (launched and row.main_program)]
+    names = [f"{version.app.name}.tar.gz"] if launched else [_original(r, version) for r in rows]
     return [
         PackedFile(
-            name=f"{version.app.name}.tar.gz" if launched else _original(row, version),
+            # Files of several folders may have had the same name.
+            name=name if names.count(name) == 1 else f"{row.position}-{name}",
             open_name=row.open_name,
             content=b"",
             main_program=row.main_program,
             executable=row.executable,
             copy_file=row.copy_file,
         )
-        for row in _files(version)
-        if not (launched and row.main_program)
+        for row, name in zip(rows, names, strict=False)  # commands have no rows
     ]
 
 

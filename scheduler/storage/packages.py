@@ -28,7 +28,7 @@ _MAX_TEXT: Final = 1 << 20
 #: A signature by a 1024-bit key has 264 characters.
 _MAX_SIGNATURE: Final = 4096
 #: What the signing tool reads beside the files to be signed.
-MANIFEST: Final = "manifest.json"
+MANIFEST: Final = "to-sign.json"
 #: What a killed process has left is swept out when it is so old; seconds.
 _OLD: Final = 86_400
 #: What begins like this is meant to be started; archives made on Windows cannot say so.
@@ -243,6 +243,9 @@ def write_prepared(
     if folder.exists() and any(folder.iterdir()):
         msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
         raise UnreadablePackage(msg)
+    if MANIFEST in contents:
+        msg = f"The package has a file {MANIFEST}, as the signing tool's list is called."
+        raise UnreadablePackage(f"{msg} Hint: give it another name.")
     listed = []
     for name, staged in sorted(contents.items()):
         path = folder / name

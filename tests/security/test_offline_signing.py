@@ -156,6 +156,25 @@ def test_a_public_project_makes_no_key_and_does_not_serve_without_one(settings, 
         serve.check_keys()
 
 
+def test_a_version_can_be_prepared_before_there_is_a_key(settings, script, tmp_path) -> None:
+    settings.KEYS_DIR = tmp_path / "none"
+    settings.PROJECT = replace(settings.PROJECT, online_signing=False)
+    signing.ensure_keys()
+    assert "Wrote 2 files" in run(
+        "publish_app", "sum", "1.00", script, *NEW, "--prepare", tmp_path / "to sign"
+    )
+
+
+def test_a_package_cannot_bring_the_tools_list(script, tmp_path) -> None:
+    native = tmp_path / "native"
+    native.mkdir()
+    (native / "sieve").write_bytes(b"#!/bin/sh\n")
+    (native / "to-sign.json").write_text("{}")
+    words = ("publish_app", "sieve", "1.00", LINUX, native, "--main-program", "sieve")
+    with pytest.raises(CommandError, match=r"has a file to-sign\.json"):
+        run(*words, "--create-app", "--prepare", tmp_path / "to sign")
+
+
 def test_serve_warns_of_a_private_key_in_a_public_project(settings, capsys, offline) -> None:
     settings.PROJECT = replace(settings.PROJECT, master_url="https://volunteers.example/")
     serve.check_keys()
@@ -209,7 +228,7 @@ def test_a_native_program_takes_the_sig_files_beside_it(offline, tmp_path) -> No
     run(*new, program, "--create-app", "--prepare", folder)
     assert (folder / "sieve").read_bytes() == program.read_bytes()
     sign(offline, folder)
-    (folder / "manifest.json").unlink()
+    (folder / "to-sign.json").unlink()
     assert "Published sieve 1.00" in run(*new, folder, "--create-app")
 
 
@@ -263,7 +282,7 @@ def a_folder(folder: Path, content: bytes, name: str = "table") -> Path:
         "sha256": hashlib.sha256(content).hexdigest(),
         "md5": md5(content),
     }
-    (folder / "manifest.json").write_text(json.dumps({"files": [one]}))
+    (folder / "to-sign.json").write_text(json.dumps({"files": [one]}))
     return folder
 
 
@@ -282,8 +301,8 @@ def test_the_tool_compares_the_files_with_the_manifest(offline, tmp_path) -> Non
     assert "is not what the manifest says" in signer("sign", folder, *key, code=1)
     (tmp_path / "outside").write_bytes(b"x")
     folder = a_folder(tmp_path / "leads out", b"x")
-    text = (folder / "manifest.json").read_text()
-    (folder / "manifest.json").write_text(text.replace('"table"', '"../outside"'))
+    text = (folder / "to-sign.json").read_text()
+    (folder / "to-sign.json").write_text(text.replace('"table"', '"../outside"'))
     assert "outside its folder" in signer("sign", folder, *key, code=1)
     assert not (tmp_path / "outside.sig").exists()
 
@@ -518,6 +537,25 @@ def test_a_native_version_is_republished_with_its_names_and_facts() -> None:
     assert (new.version_num, new.avg_ncpus, new.min_core_version) == (8, 2.5, 71000)
     rows = list(new.files.select_related("file").order_by("position"))
     assert [(row.open_name, row.main_program) for row in rows] == [("", True), ("table", False)]
+
+
+def test_files_of_the_same_name_are_republished_apart(offline, tmp_path) -> None:
+    native = tmp_path / "native"
+    for name in ("a/table", "b/table"):
+        (native / name).parent.mkdir(parents=True)
+        (native / name).write_text(f"words of {name}\n")
+    (native / "sieve").write_bytes(b"#!/bin/sh\n")
+    words = ("publish_app", "sieve", "1.00", LINUX, native, "--main-program", "sieve")
+    first, second = tmp_path / "first", tmp_path / "second"
+    run(*words, "--create-app", "--prepare", first)
+    sign(offline, first)
+    run(*words, "--create-app", "--signatures", first)
+    run("republish_apps", "--all", "--prepare", second)
+    sign(offline, second)
+    assert "Published sieve 1.01" in run("republish_apps", "--all", "--signatures", second)
+    [new] = AppVersion.objects.filter(deprecated=False)
+    opened = new.files.order_by("position").values_list("open_name", flat=True)
+    assert list(opened) == ["", "a/table", "b/table"]
 
 
 def test_rotating_without_revoking_leaves_the_versions(settings, script, tmp_path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler import storage
+from scheduler import signing, storage
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models.science import AppKind, SuccessRule
 from scheduler.operations import app_versions, apps, deliveries, programs
@@ -44,6 +44,7 @@ class Command(Conversation):
         "or from an address, or the digest of a container's image."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
+        signing.KeyMissing,
         storage.UnreadablePackage,
         storage.StoreError,
         app_versions.BadPackage,

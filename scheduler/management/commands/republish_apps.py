@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler import storage
+from scheduler import signing, storage
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.operations import app_versions, republishing
 
@@ -23,6 +23,7 @@ class Command(Conversation):
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         app_versions.BadPackage,
         app_versions.BadSignature,
+        signing.KeyMissing,
         storage.StoreError,
         storage.UnreadablePackage,
     )
