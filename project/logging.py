@@ -13,6 +13,18 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 
 
+#: Django refuses suspicious requests with these loggers, with a traceback that says nothing: any
+#: stranger could fill the log by a wrong Host header.
+SUSPICIOUS = "django.security."
+#: A text from a request must not begin a line of its own.
+_CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0x2029]}
+
+
+def has_traceback(record: logging.LogRecord) -> bool:
+    """Return whether the record's traceback is to be written."""
+    return bool(record.exc_info) and not record.name.startswith(SUSPICIOUS)
+
+
 def fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return what the record was given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in HIDDEN}
@@ -24,10 +36,11 @@ class Columns(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and below it the traceback if there is one."""
         at = time.strftime("%H:%M:%S", time.gmtime(record.created))
-        line = f"{at} {record.levelname:<7} {record.name:<22} {record.getMessage()}"
+        event = record.getMessage().translate(_CONTROL)
+        line = f"{at} {record.levelname:<7} {record.name:<22} {event}"
         for name, value in fields(record).items():
-            line += f" {name}={value}"
-        if record.exc_info:
+            line += f" {name}={str(value).translate(_CONTROL)}"
+        if record.exc_info and has_traceback(record):
             line += "\n" + self.formatException(record.exc_info)
         return line
 
@@ -45,7 +58,7 @@ class JsonLines(logging.Formatter):
             "event": record.getMessage(),
             **fields(record),
         }
-        if record.exc_info:
+        if record.exc_info and has_traceback(record):
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry, default=str, ensure_ascii=False)
 

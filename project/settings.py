@@ -59,6 +59,7 @@ PROJECT = ProjectConfig(
     min_client_version=env.integer("MIN_CLIENT_VERSION", 0),
     banned_os=env.pattern("BANNED_OS"),
     banned_cpu=env.pattern("BANNED_CPU"),
+    size_queries_per_second=env.integer("SIZE_QUERIES_PER_SECOND", 50),
     max_results_per_rpc=env.integer("MAX_RESULTS_PER_RPC", 50, at_least=1),
     max_in_progress_per_cpu=env.integer("MAX_IN_PROGRESS_PER_CPU", 100, at_least=1),
     daily_quota=env.integer("DAILY_QUOTA", 500),
@@ -200,6 +201,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "project.middleware.RefuseNul",
     "project.audit_trail.AuditTrail",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

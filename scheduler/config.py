@@ -145,6 +145,9 @@ class ProjectConfig:
     max_request_bytes: int = 32 * 1024 * 1024
     """Longest scheduler request read; a longer one gets a message and a delay."""
 
+    size_queries_per_second: int = 50
+    """How many size queries of uploads one address may send each web process; 0: no limit."""
+
     purge_after: timedelta = timedelta(0)
     """How long a finished workunit's rows are kept once its files are deleted."""
 

@@ -46,6 +46,18 @@ def has_right(request: HttpRequest, right: Right) -> bool:
     return isinstance(request.user, Account) and request.user.has_right(right)
 
 
+def _is_id(value: object) -> bool:
+    """Return whether a value is a row's id, or a list of them."""
+    values = value if isinstance(value, list) else [value]
+    return all(
+        isinstance(one, str)
+        and one.isascii()
+        and one.isdecimal()
+        and len(one) < len(str(_BIGINT_MAX))
+        for one in values
+    )
+
+
 class BoundedPaginator(Pages):
     """Counts `LIST_AT_MOST` rows at the most, for counting millions takes seconds."""
 
@@ -112,6 +124,15 @@ class StaffAdmin(Base):
         """Write an entry of the audit log about a row."""
         subject = f"{obj._meta.verbose_name} {obj}"
         audit.record(event, now=timezone.now(), subject=subject, details=details)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Return initial values from the query; a related row is named by a number or left out."""
+        related = {field.name for field in self.opts.get_fields() if field.is_relation}
+        return {
+            name: value
+            for name, value in super().get_changeform_initial_data(request).items()
+            if name not in related or _is_id(value)
+        }
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

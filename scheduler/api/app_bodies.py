@@ -48,7 +48,9 @@ class AppOut(serializers.ModelSerializer[App]):
     reliable_wait_seconds = Seconds("reliable_wait")
     versions = serializers.IntegerField(source="n_versions", help_text="How many there are.")
     workunit_defaults = JsonObject()
-    validator_options = JsonObject()
+    validator_options = JsonObject(
+        allow_null=True, help_text="Shown to those who manage the app; null to others."
+    )
     credit_per_workunit = serializers.FloatField()
     total_credit = serializers.FloatField()
 
@@ -92,6 +94,13 @@ class AppOut(serializers.ModelSerializer[App]):
             "total_credit",
             "created_at",
         )
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """Leave out what would help to deceive the validator."""
+        shown: dict[str, Any] = super().to_representation(instance)
+        if not instance.is_managed:
+            shown["validator_options"] = None
+        return shown
 
 
 def _whole(least: int = 0, **kwargs: Any) -> serializers.IntegerField:

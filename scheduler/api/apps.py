@@ -15,7 +15,7 @@ from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, TrueOrFalse, Word
 from scheduler.api.operation import operation
 from scheduler.api.problems import Problem, parted
-from scheduler.models import App
+from scheduler.models import Account, App
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions, apps, submitters
 from scheduler.policy import app_rights
@@ -48,7 +48,7 @@ class Apps(Endpoint):
     @operation("List apps", name="list_apps", tag="apps", answer=AppOut, listed=True)
     def get(self, request: Request) -> Response:
         """What can be computed here, oldest first."""
-        return self.page(_found(), AppOut)
+        return self.page(_found(self.account), AppOut)
 
     @operation(
         "Create an app",
@@ -74,7 +74,7 @@ class Apps(Endpoint):
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
         where = {"Location": f"/api/v1/apps/{app.name}"}
-        return Response(AppOut(_found().get(pk=app.pk)).data, status=201, headers=where)
+        return Response(AppOut(_found(self.account).get(pk=app.pk)).data, status=201, headers=where)
 
 
 class OneApp(Endpoint):
@@ -85,7 +85,7 @@ class OneApp(Endpoint):
     @operation("Read an app", name="read_app", tag="apps", answer=AppOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
         """By its name."""
-        return Response(AppOut(get_object_or_404(_found(), name=name)).data)
+        return Response(AppOut(get_object_or_404(_found(self.account), name=name)).data)
 
     def rows(self, name: str) -> QuerySet[App]:
         """What is changed."""
@@ -119,11 +119,13 @@ class OneApp(Endpoint):
             apps.change(app, **wishes, now=self.now)
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
-        return Response(AppOut(_found().get(pk=app.pk)).data)
+        return Response(AppOut(_found(self.account).get(pk=app.pk)).data)
 
 
-def _found() -> QuerySet[App]:
-    return App.objects.annotate(n_versions=Count("versions"))
+def _found(account: Account) -> QuerySet[App]:
+    return App.objects.annotate(
+        n_versions=Count("versions"), is_managed=submitters.manages(account)
+    )
 
 
 def _refuse_reserved(request: Request, wishes: dict[str, Any]) -> None:

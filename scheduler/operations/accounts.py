@@ -426,6 +426,8 @@ def _taken(email: str) -> str:
 
 
 def _matches(account: Account, passwd_hash: str, key: str) -> bool:
+    if not _DIGEST.fullmatch(passwd_hash.lower()):
+        return False  # nothing else was ever stored, and only ASCII text can be compared
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
     # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.expressions import Combinable
 
 from scheduler.models import Account, App, Submitter, SubmitterApp
 from scheduler.operations import audit
@@ -117,6 +118,15 @@ def require_submit(account: Account, app: App) -> None:
 
 def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
     return Submitter.objects.filter(Q(all_apps=True) | for_app, account=account)
+
+
+def manages(account: Account) -> Combinable:
+    """A condition on rows of `App`: whether the account may change the app."""
+    if account.has_right(Right.MANAGE_APPS):
+        return Value(value=True)
+    return Exists(
+        SubmitterApp.objects.filter(submitter__account=account, app=OuterRef("pk"), may_manage=True)
+    )
 
 
 def require_publish(account: Account, app: App) -> None:

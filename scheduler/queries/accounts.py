@@ -39,6 +39,8 @@ def find_account_by_key(key: str) -> KeyOwner | None:
 
 def find_account_by_email(email: str) -> Account | None:
     """Find the account of an e-mail address, whatever its case: all are stored in lower case."""
+    if "\0" in email:  # PostgreSQL would refuse to look it up
+        return None
     return Account.objects.filter(email=email.strip().lower()).first()
 
 

@@ -14,8 +14,11 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from django.conf import settings
+
 from scheduler import signing, storage
 from scheduler.rpc.plain import refuse
+from scheduler.rpc.size_queries import SizeQueries
 from scheduler.storage import Upload
 from scheduler.wire import uploads
 from scheduler.wire.uploads import BadUpload, CutShort, SizeQuery, UploadReply, UploadRequest
@@ -31,9 +34,12 @@ _DRAIN_BYTES: Final = 1 << 20
 _FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
 _DONE: Final = UploadReply.done()
+_TOO_MANY_QUERIES: Final = UploadReply.later("Too many questions for sizes from your address")
 _OUT_OF_SPACE: Final = "Server is out of disk space"
 #: How often a process says that the disk is full; seconds.
 _SAY_FULL_EVERY: Final = 60.0
+
+_size_queries = SizeQueries()
 
 
 class _RevokedKey(Exception):
@@ -50,7 +56,7 @@ def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Itera
         return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "POST"))
     body = _Body(environ)
     try:
-        reply = _STOPPED if storage.uploads_stopped() else _answer(body)
+        reply = _STOPPED if storage.uploads_stopped() else _answer(body, environ)
         if body.remaining:
             body.drain(_DRAIN_BYTES)
     except Exception:
@@ -89,12 +95,16 @@ class _Body:
             limit -= len(chunk)
 
 
-def _answer(body: _Body) -> UploadReply:
+def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
     try:
         request, first = _read_header(body)
         if isinstance(request, UploadRequest):
             _judge(request)
             return _receive(request, first, body)
+        # Stock clients send no grant with this question: anyone may ask it, but not at any rate.
+        limit = settings.PROJECT.size_queries_per_second
+        if not _size_queries.admit(environ.get("REMOTE_ADDR", ""), per_second=limit):
+            return _TOO_MANY_QUERIES
         return _size(request.name)
     except (BadUpload, storage.BadFileName) as error:
         message = str(error).partition("\n")[0]

@@ -1,0 +1,62 @@
+"""How many size queries of uploads each network may send: a token bucket in this process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from time import monotonic
+
+#: A network that sent nothing for a while may send as many at once as are its due in this time:
+#: many clients behind one address come back together after an outage.
+BURST_SECONDS = 10.0
+MAX_NETWORKS = 20_000
+_SIXTY_FOUR_BITS = 4
+"""Groups of an IPv6 address that name its network."""
+
+
+class SizeQueries:
+    """Counts queries by IPv4 address or IPv6 network of 64 bits; the oldest are forgotten first."""
+
+    def __init__(
+        self, *, clock: Callable[[], float] = monotonic, max_networks: int = MAX_NETWORKS
+    ) -> None:
+        self._clock = clock
+        self._max_networks = max_networks
+        self._lock = Lock()
+        #: Of each network, how many more it may send, and when that was counted.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def admit(self, address: str, *, per_second: float) -> bool:
+        """Count a query; returns False if the address has sent too many."""
+        if per_second <= 0:
+            return True
+        network, now = _network(address), self._clock()
+        most = per_second * BURST_SECONDS
+        with self._lock:
+            left, counted_at = self._buckets.pop(network, (most, now))
+            left = min(most, left + (now - counted_at) * per_second)
+            is_admitted = left >= 1
+            self._buckets[network] = (left - 1 if is_admitted else left, now)
+            if len(self._buckets) > self._max_networks:
+                self._buckets.popitem(last=False)
+        return is_admitted
+
+
+def _network(address: str) -> str:
+    """Return what is counted together.
+
+    >>> _network("192.0.2.1"), _network("2001:db8:0:0:1:2:3:4"), _network("2001:db8::9")
+    ('192.0.2.1', '2001:db8:0:0', '2001:db8:0:0')
+    """
+    if ":" not in address or "." in address:
+        return address
+    head, gap, tail = address.partition("::")
+    groups = head.split(":") if head else []
+    if gap:
+        behind = tail.split(":") if tail else []
+        groups += ["0"] * max(0, 8 - len(groups) - len(behind)) + behind
+    return ":".join(groups[:_SIXTY_FOUR_BITS])
