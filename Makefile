@@ -6,6 +6,7 @@ WORKERS ?= 2
 STORIES ?= 3
 SEED ?=
 CASES ?= 20
+REQUESTS ?= 1000000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story test-long test-api test-planted mutate check fmt docs bench bench-large clean
+.PHONY: help setup demo demo-trust run test test-story test-long test-fuzz test-api test-planted mutate check fmt docs bench bench-large clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +40,7 @@ test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one 
 ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
-	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client and not long"
+	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client and not long and not fuzz"
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "(story or stock_client) and not lengthy" \
 		--ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif
@@ -49,6 +50,10 @@ test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header
+
+test-fuzz: $(VENV)/.stamp-dev ## a million mutated requests: half an hour; REQUESTS=20000 SEED=17 sends fewer, the same ones
+	@mkdir -p var/fuzz && FUZZ_REQUESTS=$(REQUESTS) FUZZ_SEED=$(SEED) FUZZ_FAULTS=$(CURDIR)/var/fuzz \
+		FUZZ_REPORT=$(CURDIR)/var/fuzz/report.json $(BIN)/pytest tests/fuzz -m fuzz --no-header
 
 test-api: $(VENV)/.stamp-dev ## every corner of the API, thousands of requests: some minutes; CASES=20 an operation
 	@API_CASES=$(CASES) $(BIN)/pytest tests/faces/test_api_random.py -s --no-header

@@ -1,0 +1,31 @@
+"""The project's settings for fuzzing: a cheap password hasher, and throttles that let all through."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from project.settings import *
+from project.settings import PROJECT as _PROJECT
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+#: What limits attempts has a name that begins so, here or in `ProjectConfig`.
+_THROTTLES = ("LOGIN_THROTTLE_", "login_throttle_")
+_UNLIMITED = 10**9
+
+globals().update(
+    {
+        name: _UNLIMITED
+        for name, value in list(globals().items())
+        if name.startswith(_THROTTLES) and type(value) is int
+    }
+)
+PROJECT = replace(
+    _PROJECT,
+    size_queries_per_second=0,
+    **{
+        one.name: _UNLIMITED
+        for one in fields(_PROJECT)
+        if one.name.startswith(_THROTTLES) and type(getattr(_PROJECT, one.name)) is int
+    },
+)
