@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story test-long test-fuzz test-api test-planted mutate check fmt docs bench bench-large clean
+.PHONY: help setup demo demo-trust run test test-story test-long test-fuzz test-api test-planted mutate check audit fmt docs bench bench-large clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, m
 		&& diff -u $(OPENAPI) $(VENV)/openapi.yaml || { echo "Hint: make docs"; exit 1; }
 	@echo "house rules" && $(BIN)/pytest tests/house -q --no-header -k "not embedded_postgres"
 	@echo "All checks passed."
+
+audit: $(VENV)/.stamp-venv ## known vulnerabilities of the pinned packages, where their database can be reached
+	@$(BIN)/python .ci/audit
 
 fmt: $(VENV)/.stamp-dev ## put code into form, mend what can be mended
 	@$(BIN)/ruff format --quiet && $(BIN)/ruff check --fix

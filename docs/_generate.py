@@ -265,9 +265,9 @@ def _set_up_django() -> None:
 #: What the variables mean that are no field of ProjectConfig.
 MEANINGS = {
     "VAR_DIR": "Where files, keys, archive, signs of life and the embedded database are.",
-    "FILE_UMASK": "What other users of the machine may not do with new files, in octal: `0027` keeps "
-    "them out and lets the group read; `0022` where a proxy of another user and group serves "
-    "downloads.",
+    "FILE_UMASK": "What other users of the machine may not do with new files, in octal: `0027` "
+    "keeps them out and lets the group read; `0022` where a proxy of another user and group "
+    "serves downloads.",
     "SUBMIT_FOLDER": "A folder of this machine whose files submitters may name by path (mode "
     "`local` of `submit_rpc_handler.php`); empty: none.",
     "STORAGE_URL": "Where files live that clients download, if not in `VAR_DIR`: "

@@ -92,7 +92,7 @@ class ProjectConfig:
     """Computers get no work if this is found in the maker and model of their processor."""
 
     security_contact: tuple[str, ...] = ()
-    """Addresses to which vulnerabilities are reported, as `/.well-known/security.txt` shows them."""
+    """Contacts for reports of vulnerabilities, shown in `/.well-known/security.txt`."""
 
     file_hold: timedelta = timedelta(days=1)
     """How long a file that was uploaded for work is kept until a workunit refers to it."""
