@@ -305,6 +305,7 @@ MEANINGS = {
 #: Defaults that are expressions in the settings.
 DEFAULTS = {
     "VAR_DIR": "`var` in the checkout",
+    "FILE_UMASK": "`0027`",
     "SECRET_KEY": "made once, kept in `var/keys/secret_key`",
     "ALLOWED_HOSTS": "the host of `MASTER_URL`, `localhost`, `127.0.0.1`, `[::1]`",
     "DATABASE_URL": "the embedded PostgreSQL",
@@ -368,6 +369,8 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "account_creation": "`open`, `invitation` or `closed`",
         "words": "words, separated by commas",
         "networks": "addresses or networks, separated by commas",
+        "contacts": "e-mail addresses and pages, separated by commas",
+        "umask": "octal digits",
         "pattern": "regular expression",
         "folder": "folder",
         "web_url": "http(s) address",

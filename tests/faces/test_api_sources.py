@@ -203,7 +203,7 @@ def test_one_program_is_fetched_at_a_time(staff, site, monkeypatch) -> None:
         "http://[::ffff:127.0.0.1]:{port}/run.sh",
         "http://169.254.169.254/latest/meta-data",
         "http://inside.example.org:{port}/run.sh",
-        "rsync://127.0.0.1:{port}/m/run.sh",
+        pytest.param("rsync://127.0.0.1:{port}/m/run.sh", marks=pytest.mark.needs("rsync")),
     ],
 )
 def test_nothing_of_the_servers_own_network_is_fetched(staff, site, monkeypatch, url) -> None:
@@ -269,6 +269,7 @@ def rsync_server(tmp_path) -> Iterator[str]:
         daemon.terminate()
 
 
+@pytest.mark.needs("rsync")
 def test_a_program_is_fetched_from_an_rsync_server(
     staff, rsync_server, tmp_path: Path, monkeypatch
 ) -> None:

@@ -18,7 +18,6 @@ import pytest
 from project.children import wait_until
 from scheduler.policy.launching import command_line
 from scheduler.storage.launcher import ARCHIVE_NAME, launcher
-from tests.machine import needs
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
@@ -116,9 +115,10 @@ class Slot:
         return (self.path / "boinc_finish_called").exists()
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.needs(words[0])) for name, words in SHELLS.items()]
+)
 def slot(request: pytest.FixtureRequest, tmp_path: Path) -> Slot:
-    needs(SHELLS[request.param][0])
     return Slot(tmp_path / "a client's", request.param)
 
 
