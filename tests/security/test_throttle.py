@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -217,10 +218,14 @@ def test_failures_and_successes_are_recorded(ada: Account) -> None:
 # Two processes
 
 
-def a_web_server(children: Children, name: str) -> str:
+def a_web_server(children: Children, name: str, *, threads: int = 8, **settings_: str) -> str:
     """A real web process on this test's database; returns its address."""
     from django.db import connection
 
+    # The same keys, but a folder of its own.
+    folder = settings.VAR_DIR / name
+    folder.mkdir(parents=True)
+    (folder / "keys").symlink_to(settings.KEYS_DIR)
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
     at = connection.settings_dict
@@ -229,14 +234,16 @@ def a_web_server(children: Children, name: str) -> str:
     query = urllib.parse.urlencode({"host": at["HOST"], "port": at["PORT"] or 5432})
     command = [
         *(sys.executable, "-m", "granian", "--interface", "wsgi"),
-        *("--port", str(port), "--workers", "1", "--blocking-threads", "8"),
+        *("--port", str(port), "--workers", "1", "--blocking-threads", str(threads)),
         *("--no-ws", "--log-level", "error", "project.wsgi:application"),
     ]
     environment = {
         "MASTER_URL": url,
+        "VAR_DIR": str(folder),
         "DATABASE_URL": f"postgresql://{who}{secret}@/{at['NAME']}?{query}",
         "PYTHONPATH": str(Path.cwd()),
         "LOGIN_THROTTLE_NETWORK": "12",
+        **settings_,
     }
     children.start(name, command, environment=environment)
     assert wait_until(lambda: answers(f"{url}get_project_config.php", within=2.0), within=60)
