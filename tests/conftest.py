@@ -59,7 +59,10 @@ def targets_allowed(settings, tmp_path):
     """Put every target that an app names on the allow-list; its code can write in `tmp_path`."""
     from tests.plugins import AllowsTargets
 
-    settings.PLUGINS = AllowsTargets(folders=(str(tmp_path),))
+    settings.PLUGINS = AllowsTargets(
+        folders=(str(tmp_path),),
+        transactional=frozenset({"python:tests.database.sinks.write_a_row"}),
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -44,13 +44,13 @@ def _copy_files(given: object, _time_limit: timedelta) -> Assimilator:
 
 
 #: What makes a built-in assimilator, from the options and the time limit.
-BUILT_IN: dict[str, Callable[[object, timedelta], Assimilator]] = {
+KINDS: dict[str, Callable[[object, timedelta], Assimilator]] = {
     "copy_files": _copy_files,
     "dataset": dataset.make,
     "webhook": webhook.make,
 }
 #: The built-in ones, and what a target of the allow-list looks like.
-CHOICES = (*BUILT_IN, "table", "script:PROGRAM", "python:package.module.function")
+CHOICES = (*KINDS, "table", "script:PROGRAM", "python:package.module.function")
 
 
 def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
@@ -59,7 +59,7 @@ def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
     Imports no science.
     """
     plugin = None
-    if name not in BUILT_IN:
+    if name not in KINDS:
         plugin = settings.PLUGINS.find(ASSIMILATOR, name)
         if plugin is None:
             raise UnknownAssimilator(settings.PLUGINS.unknown(ASSIMILATOR, name))
@@ -72,7 +72,7 @@ def _find(
     name: str, plugin: Plugin | None, options: str, folder: str, time_limit: timedelta
 ) -> Assimilator:
     if plugin is None:
-        return BUILT_IN[name](json.loads(options), time_limit)
+        return KINDS[name](json.loads(options), time_limit)
     try:
         merged = plugin.options(json.loads(options))
     except BadPluginOptions as error:

@@ -176,7 +176,7 @@ def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
 
 def start(form: str, profile: Profile) -> Started:
     """Start a worker of a local form; raises `CannotConfine`."""
-    return _start(form, profile, _user_for(form, profile))
+    return _start(form, profile, user_for(form, profile))
 
 
 def _start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
@@ -194,8 +194,11 @@ def _start(form: str, profile: Profile, user: int | None, stderr: int | None = N
     return Started(ours, traces, process, folder)
 
 
-def _user_for(form: str, profile: Profile) -> int | None:
-    """Root's own files can be written by nobody else, nor can private inputs be read."""
+def user_for(form: str, profile: Profile) -> int | None:
+    """As whom root's worker runs; None: as ourselves.
+
+    Root's own files can be written by no other user, nor can private inputs be read.
+    """
     trouble(form)
     user = _user_of.get(form)
     if user is None or profile.writes or not all(map(_is_public, profile.reads)):

@@ -106,7 +106,10 @@ def _start(
     connection: socket.socket, form: str, profile: Profile, traces: int, folder: str
 ) -> subprocess.Popen[bytes] | None:
     try:
-        return confinement.spawn(form, profile, connection.fileno(), traces, folder=folder)
+        user = confinement.user_for(form, profile)
+        if user is not None and folder:
+            os.chown(folder, user, user)
+        return confinement.spawn(form, profile, connection.fileno(), traces, folder=folder, user=user)
     except OSError as error:
         sentence = f"The science service cannot start a worker: {error}."
         answer = {"status": "transient", "sentence": sentence, "traceback": sentence}

@@ -366,7 +366,7 @@ def test_a_missing_upload_puts_only_its_workunit_off(settings):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("copy_file", "There is no assimilator 'copy_file'"),
+        ("copy_file", "did you mean 'copy_files'"),
         ("copy_files:x", "did you mean 'copy_files'"),
         ("python:no.such.thing", "No module named 'no'"),
     ],

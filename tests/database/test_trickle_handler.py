@@ -166,7 +166,7 @@ def test_an_apps_own_handler_goes_before_the_built_in_one():
     [
         (handler("broken"), "cannot read x"),
         (handler("nonsense"), "Hint: return None or a dict"),
-        ({"news": "somewhere"}, "There is no handler 'somewhere'"),
+        ({"news": "somewhere"}, "There is no trickle handler 'somewhere'"),
         (handler("missing"), "missing"),
     ],
 )

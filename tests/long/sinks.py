@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from django.conf import settings
 from django.db import connection
 
 #: The test makes it: no key is unique, so that what comes twice is counted twice.
@@ -18,14 +17,11 @@ def count(assimilation):
         cursor.execute("INSERT INTO sink (key) VALUES (%s)", [assimilation.key])
 
 
-count.transactional = True
-
-
 def append(assimilation):
     """At least once, always with the same key: a line in a file, which knows no transactions."""
     line = f"{assimilation.key}\n".encode()
     descriptor = os.open(
-        Path(settings.VAR_DIR) / "sink.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        Path(assimilation.options["folder"]) / "sink.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
     )
     try:
         os.write(descriptor, line)

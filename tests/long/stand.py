@@ -6,6 +6,7 @@ ends, and `daemons` waits longer after each death, which is right for an operato
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -36,11 +37,7 @@ CELERY_IS_UP_AFTER = 4.0
 #: How old the processes in which a worker makes its passes are, for it to be up; seconds.
 POOL_IS_UP_AFTER = 1.0
 #: Each app and what takes its answers.
-APPS = {
-    "counted": "python:tests.long.sinks.count",
-    "copied": "copy_files",
-    "appended": "python:tests.long.sinks.append",
-}
+APPS = {"counted": "count", "copied": "copy_files", "appended": "append"}
 UNFINISHED = """
 SELECT count(*) FROM workunit WHERE assimilate_state <> 2 OR file_delete_state <> 2 OR EXISTS (
     SELECT FROM result WHERE workunit_id = workunit.id AND (server_state <> 5 OR file_delete_state <> 2)
@@ -58,6 +55,18 @@ class Stand(Project):
         self, folder: Path, *, rate: float = 1.0, is_far: bool = False, **settings: str
     ) -> None:
         self.clock_file, self.full_disk_file = folder / "clock", folder / "full-disk"
+        sink = folder / "sink"
+        sink.mkdir(parents=True, exist_ok=True)
+        plugins = {
+            "count": {"target": "python:tests.long.sinks.count", "transactional": True},
+            "append": {
+                "target": "python:tests.long.sinks.append",
+                "options": {"folder": str(sink)},
+                "writes": [str(sink)],
+            },
+        }
+        plugins_file = folder / "plugins.json"
+        plugins_file.write_text(json.dumps({"assimilator": plugins}))
         super().__init__(
             folder,
             **{
@@ -69,6 +78,7 @@ class Stand(Project):
                 "OUTAGE_AFTER": "86400",
                 "PURGE_AFTER": str(365 * 86400),
                 "LOG_FORMAT": "json",
+                "PLUGINS": str(plugins_file),
                 **settings,
             },
         )

@@ -39,7 +39,7 @@ def _check_sinks(stand, rows):
     assert names == sorted(row["name"] for row in rows if row["app"] == "copied")
     empty = [path for path in kept.rglob("*") if path.is_file() and not path.stat().st_size]
     assert not empty, f"copied without content: {empty[:3]}"
-    sink = stand.folder / "var" / "sink.txt"
+    sink = stand.folder / "sink" / "sink.txt"
     appended = Counter(sink.read_text().split("\n")[:-1] if sink.exists() else [])
     assert set(appended) == keys["appended"], "the file misses some, or has others"
     return sum(times - 1 for times in appended.values())

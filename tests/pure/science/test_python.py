@@ -11,6 +11,7 @@ from daemons.science.comparison import Answer, CanonicalUnreadable, Question, co
 from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
 from daemons.science.script import Script
 from daemons.science.validators import UnknownValidator, check, find
+from scheduler.policy.plugins import Plugins
 
 MODULE = """
 from daemons.science.interfaces import BadOptions, BadOutput
@@ -103,13 +104,13 @@ def test_a_class_may_lie_in_the_folder_of_science(folder):
     ("name", "sentence"),
     [
         ("bitwize", "did you mean 'bitwise'"),
-        ("whatever", "name one of bitwise, trivial, numeric, substring, script:PROGRAM"),
-        ("script:", "no validator 'script:'"),
-        ("python:", "no validator 'python:'"),
-        ("python:Class", "no validator"),
+        ("whatever", "name one of: bitwise, trivial, numeric, substring"),
+        ("script:judge", "no validator 'script:judge'"),
+        ("python:os.system", "no validator 'python:os.system'"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_without_running_anything(name, sentence):
+def test_a_name_that_is_not_allowed_is_refused_without_running_anything(name, sentence, settings):
+    settings.PLUGINS = Plugins()
     with pytest.raises(UnknownValidator, match=sentence):
         check(name, {})
 

@@ -1,0 +1,321 @@
+"""Hostile science code, in each form in which it is shipped: what it can reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from django.db import connection
+
+from daemons.science import confinement, landlock, worker
+from daemons.science.interfaces import TransientScienceError
+from scheduler.policy.plugins import Plugin
+
+HERE = "tests.security.science_probe"
+LONG = timedelta(seconds=30)
+FORMS = [
+    pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+    "landlock",
+    pytest.param("service", marks=pytest.mark.needs("bwrap")),
+    "none",
+]
+CONFINED = FORMS[:-1]
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def call(function, *args, **options):
+    return worker.call(f"{HERE}:{function}", *args, **{"time_limit": LONG, **options})
+
+
+@pytest.fixture(scope="module")
+def service():
+    """The science service over its socket, as another user where that one can run our Python."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = f"{folder}/socket"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "daemons.science.service", path, "--mode", "666"],
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            **another_user(),
+        )
+        deadline = monotonic() + 30
+        while not os.path.exists(path) and monotonic() < deadline:
+            sleep(0.02)
+        yield path
+        worker.stop()
+        process.terminate()
+        process.wait(10)
+
+
+def another_user():
+    if os.geteuid():
+        return {}
+    user = {"user": confinement.SCIENCE_UID, "group": confinement.SCIENCE_UID, "extra_groups": []}
+    words = [sys.executable, "-c", "import daemons.science.service"]
+    try:
+        subprocess.run(
+            words, check=True, capture_output=True, env={"PYTHONPATH": str(ROOT)}, cwd="/", **user
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return user
+
+
+@pytest.fixture
+def form(request, settings):
+    """Have workers run in this form."""
+    if request.param == "service":
+        settings.SCIENCE_SOCKET = request.getfixturevalue("service")
+    else:
+        settings.SCIENCE_CONFINEMENT = request.param
+    if request.param == "landlock" and not landlock.version():
+        pytest.skip("this kernel has no Landlock")
+    (settings.VAR_DIR / "upload/00").mkdir(parents=True)
+    (settings.VAR_DIR / "science").mkdir()
+    yield request.param
+    worker.stop()
+
+
+@pytest.fixture
+def an_input(settings):
+    path = settings.VAR_DIR / "upload/00/result"
+    path.write_text("answer")
+    return path
+
+
+# What is hidden
+
+
+@pytest.mark.parametrize("form", FORMS, indirect=True)
+def test_the_environment_holds_no_secret(form, monkeypatch):
+    for name in ("SECRET_KEY", "DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "CHANCE_KEY", "ANYTHING"):
+        monkeypatch.setenv(name, "hidden-treasure")
+    assert "hidden-treasure" not in str(call("environment"))
+
+
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
+    """A daemon that was started with secrets, as daemons are, asks what its worker can read."""
+    program = (
+        "import json, sys, django; django.setup()\n"
+        "from datetime import timedelta; from daemons.science import worker\n"
+        f"print(json.dumps([worker.call('{HERE}:' + name, time_limit=timedelta(seconds=30),"
+        " max_answer=1 << 24) for name in ('ancestors', 'every_environment')]))"
+    )
+    environment = {
+        **os.environ,
+        "VAR_DIR": str(settings.VAR_DIR),
+        "DATABASE_URL": "postgresql://someone:hidden-treasure@localhost/none",
+        "SECRET_KEY": "hidden-treasure",
+        "SCIENCE_CONFINEMENT": settings.SCIENCE_CONFINEMENT,
+        "SCIENCE_SOCKET": settings.SCIENCE_SOCKET,
+        "DJANGO_SETTINGS_MODULE": "project.settings",
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "client"))),
+    }
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert "hidden-treasure" not in done.stdout
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_keys_cannot_be_read(form, settings):
+    files = [path for path in settings.KEYS_DIR.iterdir() if path.is_file() and path.read_bytes()]
+    assert files
+    for path in files:
+        assert call("read", str(path)) in {"FileNotFoundError", "PermissionError"}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_the_socket_of_the_database_cannot_be_reached(form):
+    connection.ensure_connection()
+    info = connection.connection.info
+    path = f"{info.host}/.s.PGSQL.{info.port}"
+    with socket.socket(socket.AF_UNIX) as ours:
+        ours.connect(path)
+    assert call("connect", path) in {"FileNotFoundError", "PermissionError"}
+
+
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_there_is_no_network(form):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert call("connect_tcp", server.getsockname()[1]) != "connected"
+
+
+# What is read-only
+
+
+@pytest.mark.parametrize("form", FORMS, indirect=True)
+def test_inputs_can_be_read(form, an_input):
+    assert call("read", str(an_input)) == "answer"
+
+
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_inputs_cannot_be_written(form, an_input):
+    assert call("write", str(an_input)) in {"PermissionError", "OSError"}
+    assert an_input.read_text() == "answer"
+
+
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_no_file_can_be_made_outside(form, settings, an_input):
+    for path in (settings.VAR_DIR / "evil", an_input.with_name("evil"), ROOT / "evil.py"):
+        call("create", str(path))
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("form", ["landlock", CONFINED[0]], indirect=True)
+def test_a_folder_that_the_allow_list_names_can_be_written(form, tmp_path):
+    plugin = Plugin(
+        kind="assimilator", name="store", target="python:a.b", writes=(str(tmp_path),)
+    )
+    profile = worker.profile_of(plugin)
+    assert call("create", str(tmp_path / "kept"), profile=profile) == "written"
+    assert (tmp_path / "kept").read_text() == "x"
+
+
+# How much
+
+
+@pytest.mark.parametrize("form", FORMS, indirect=True)
+def test_limits_are_set(form, settings):
+    limits = call("limits")
+    assert limits["CORE"] == 0
+    assert limits["AS"] == settings.SCIENCE_MEMORY_MB << 20
+    assert limits["FSIZE"] == settings.SCIENCE_FILE_MB << 20
+    assert limits["CPU"] == settings.SCIENCE_CPU_SECONDS
+    assert limits["NPROC"] >= settings.SCIENCE_PROCESSES
+
+
+@pytest.mark.parametrize("form", FORMS, indirect=True)
+def test_forking_without_end_ends_with_the_call(form, settings):
+    settings.SCIENCE_PROCESSES = 20
+    count = call("fork_without_end", 60)
+    if form == "bubblewrap" or os.geteuid():
+        assert count < 30  # root itself, where no other user can run Python, is not counted
+    worker.stop()
+    deadline = monotonic() + 10
+    while forked() and monotonic() < deadline:
+        sleep(0.05)
+    assert not forked()
+
+
+def forked():
+    """Workers that hang in sessions of their own."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes()
+                is_ours = b"worker_main" in words and b'"processes"' in words
+                environment = (entry / "environ").read_bytes() if is_ours else b""
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if is_ours and str(ROOT).encode() in environment and fields[0] not in "ZX":
+                found.append(int(entry.name))
+    return found
+
+
+# What it answers
+
+
+FRAMES = {
+    "pickle": b"\x80\x04\x95\x1a\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94",
+    "nan": b'{"status": "value", "value": NaN}',
+    "infinity": b'{"status": "value", "value": 1e999}',
+    "deep": b'{"status": "value", "value": ' + b"[" * 60 + b"]" * 60 + b"}",
+    "very deep": b"[" * 200_000,
+    "nul": b'{"status": "value", "value": "a\\u0000b"}',
+    "surrogate": b'{"status": "value", "value": "\\ud800"}',
+    "no utf-8": b'{"status": "value", "value": "\xff"}',
+    "no status": b'{"value": 1}',
+    "more names": b'{"status": "value", "value": 1, "more": 1}',
+    "list": b"[]",
+    "status of another type": b'{"status": ["value"], "value": 1}',
+    "no sentence": b'{"status": "raised", "sentence": 5, "traceback": ""}',
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("form", ["none", CONFINED[2]], indirect=True)
+def test_bytes_that_are_no_answer_are_refused_and_the_worker_replaced(form, frame):
+    before = call("process")
+    data = FRAMES[frame]
+    text = (len(data).to_bytes(8, "big") + data).decode("latin-1")
+    with pytest.raises(worker.ScienceFailed):
+        call("send", text)
+    assert call("process") != before
+
+
+@pytest.mark.parametrize("form", ["none", *CONFINED], indirect=True)
+def test_an_answer_that_is_too_long_is_not_read(form):
+    size = (1 << 62).to_bytes(8, "big").decode("latin-1")
+    with pytest.raises(worker.ScienceRaised, match="more than 1048576"):
+        call("send", size + "x" * 1000)
+
+
+@pytest.mark.parametrize("form", ["none"], indirect=True)
+def test_a_second_answer_is_not_taken_for_the_next_calls(form):
+    frame = b'{"status": "value", "value": "forged"}'
+    text = (len(frame).to_bytes(8, "big") + frame).decode("latin-1")
+    assert call("send", text * 2) == "forged"
+    assert call("environment") != "forged"
+
+
+# Where nothing confines
+
+
+@pytest.fixture
+def public(settings):
+    import dataclasses
+
+    url = "https://science.example.org/"
+    settings.PROJECT = dataclasses.replace(settings.PROJECT, master_url=url)
+
+
+@pytest.mark.parametrize("form", ["none"], indirect=True)
+def test_a_public_project_runs_no_plugin_unconfined(form, public):
+    plugin = Plugin(kind="validator", name="orbits", target="python:orbits.Orbits")
+    with pytest.raises(TransientScienceError, match="not confined. Hint: apt install bubblewrap"):
+        call("environment", profile=worker.profile_of(plugin))
+    assert call("environment")  # what is built in goes on
+
+
+@pytest.mark.parametrize("form", CONFINED, indirect=True)
+def test_a_public_project_runs_confined_plugins(form, public):
+    plugin = Plugin(kind="validator", name="orbits", target="python:orbits.Orbits")
+    assert call("environment", profile=worker.profile_of(plugin))
+
+
+def test_an_operator_is_warned_where_nothing_confines(settings, monkeypatch):
+    monkeypatch.setattr(confinement, "_troubles", {"bubblewrap": "no bwrap", "landlock": "no ABI"})
+    assert "Hint: apt install bubblewrap" in worker.warning()
+    settings.SCIENCE_SOCKET = "/run/science"
+    assert worker.warning() == ""
+
+
+def test_a_service_that_is_away_is_tried_again(settings, tmp_path):
+    settings.SCIENCE_SOCKET = str(tmp_path / "socket")
+    with pytest.raises(TransientScienceError, match="does not answer at"):
+        call("environment")
+
+
+def test_workers_are_few(settings):
+    settings.SCIENCE_CONFINEMENT = "none"
+    for number in range(worker.MAX_WORKERS + 2):
+        plugin = Plugin(kind="validator", name=str(number), target="python:a.B")
+        call("environment", profile=worker.profile_of(plugin))
+    assert len(worker._own) == worker.MAX_WORKERS
+    worker.stop()
+    assert not worker._own
+    assert threading.active_count() < 20
