@@ -311,6 +311,7 @@ DEFAULTS = {
     "DATABASE_URL": "the embedded PostgreSQL",
     "ACCOUNT_CREATION": "`open`",
     "ONLINE_SIGNING": "`true`, and `false` where `MASTER_URL` begins with https",
+    "MIN_FREE_BYTES": "`100000000`, and `max_wal_size` if the database is on the same disk",
 }
 
 

@@ -1,4 +1,4 @@
-"""How much of the disk uploads leave free: for the database, too, where it is on the same one."""
+"""How much of the disk uploads leave free, for the database among others."""
 
 from __future__ import annotations
 

@@ -68,8 +68,12 @@ PROJECT = ProjectConfig(
     chance_key=env.text("CHANCE_KEY", "") or SECRET_KEY,
     fair_share=env.boolean("FAIR_SHARE", default=False),
     tail_percent=env.integer("TAIL_PERCENT", 90, at_least=1, at_most=99),
-    max_output_bytes=env.integer("MAX_OUTPUT_BYTES", 1 << 30, at_least=1, at_most=1 << 40),
-    max_promised_bytes=env.integer("MAX_PROMISED_BYTES", 50 << 30, at_most=1 << 50),
+    max_output_bytes=env.integer(
+        "MAX_OUTPUT_BYTES", 1_073_741_824, at_least=1, at_most=1_099_511_627_776
+    ),
+    max_promised_bytes=env.integer(
+        "MAX_PROMISED_BYTES", 53_687_091_200, at_most=1_125_899_906_842_624
+    ),
     rsync_sources=env.boolean("RSYNC_SOURCES", default=False),
     import_private=env.boolean("IMPORT_PRIVATE", default=False),
     import_hosts=tuple(word.lower() for word in env.words("IMPORT_HOSTS", [])),
@@ -102,10 +106,11 @@ TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 #: How many clients of one web process may send slowly at a time, and how many may read slowly; of
 #: more, the slowest are cut. Each holds a thread, of which `serve` and the units give 64.
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
-CSRF_TRUSTED_ORIGINS = [f"{_master.scheme}://{_master.netloc}"]
+# TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+# A project that moved to HTTPS keeps its MASTER_URL, by which clients know it.
+CSRF_TRUSTED_ORIGINS = [f"https://{_master.hostname}", f"{_master.scheme}://{_master.netloc}"]
 if _master.scheme == "https":
-    # TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
-    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
 # The database: the server of DATABASE_URL, or our own
@@ -175,7 +180,7 @@ MIN_FREE_BYTES = env.integer(
     "MIN_FREE_BYTES",
     disk_reserve.default(VAR_DIR, DATABASES["default"]),
     at_least=1_000_000,
-    at_most=1 << 50,
+    at_most=1_125_899_906_842_624,
 )
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

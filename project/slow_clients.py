@@ -1,4 +1,4 @@
-"""Frees the threads of a web process that wait for clients which send or read slowly.
+"""Frees the threads that wait for clients which send or read slowly.
 
 A WSGI thread waits in `wsgi.input.read` until a client has sent its body, and in granian's response
 channel until a client has read its reply.  Granian sets no limit to either, so some hundred

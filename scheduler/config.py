@@ -127,10 +127,10 @@ class ProjectConfig:
     max_waiting_hashes: int = 12
     """How many passwords wait in one web process to be hashed; one more is refused at once."""
 
-    max_output_bytes: int = 1 << 30
+    max_output_bytes: int = 1_073_741_824
     """The largest output, in bytes, that a workunit may declare; nginx limits uploads as well."""
 
-    max_promised_bytes: int = 50 << 30
+    max_promised_bytes: int = 53_687_091_200
     """How many bytes of outputs a host's results in progress may declare together; 0: no limit."""
 
     rsync_sources: bool = False

@@ -109,7 +109,9 @@ def _start(
         user = confinement.user_for(form, profile)
         if user is not None and folder:
             os.chown(folder, user, user)
-        return confinement.spawn(form, profile, connection.fileno(), traces, folder=folder, user=user)
+        return confinement.spawn(
+            form, profile, connection.fileno(), traces, folder=folder, user=user
+        )
     except OSError as error:
         sentence = f"The science service cannot start a worker: {error}."
         answer = {"status": "transient", "sentence": sentence, "traceback": sentence}

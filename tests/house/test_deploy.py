@@ -5,7 +5,6 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from daemons.registry import BY_NAME
 from docs import _generate
 from project import env
 from tests.house.tracked import ROOT, read, tracked
-from tests.machine import needs
+from tests.story import front as fronts
 
 COMPOSE = "deploy/docker-compose.yml"
 UNITS = [name for name in tracked() if re.fullmatch(r"deploy/systemd/.*\.(service|target)", name)]
@@ -112,8 +111,8 @@ def test_files_that_the_composition_and_the_image_name_exist():
     assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
     for service in composition["services"].values():
         for volume in service.get("volumes", []):
-            source = volume.split(":")[0]
-            known = source in composition["volumes"] or (ROOT / "deploy" / source).is_file()
+            source = volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
+            known = source in composition["volumes"] or (ROOT / "deploy" / source).exists()
             assert known, volume
     copied = re.findall(r"^COPY (.+) \S+$", read("deploy/Dockerfile"), re.MULTILINE)
     for name in (word for line in copied for word in line.split()):
@@ -138,6 +137,8 @@ def test_a_unit_runs_what_exists_and_is_hemmed_in(name):
     assert words[1] == "manage.py" or words[2] in {"granian", "celery"}
     assert (service["User"], service["NoNewPrivileges"]) == ("manyhands", "yes")
     assert service["ProtectSystem"] == "strict"
+    assert service["SystemCallFilter"] == "@system-service"
+    assert service["CapabilityBoundingSet"] == service["AmbientCapabilities"] == ""
     assert service["StateDirectory"] == Path(env_of("deploy/systemd/manyhands.env")["VAR_DIR"]).name
     if "daemon@" in name:
         assert words[1:] == ["manage.py", "%i"], "an instance is a daemon"
@@ -169,22 +170,7 @@ def test_systemd_itself_finds_no_fault(tmp_path):
 
 
 def test_nginx_itself_finds_no_fault(tmp_path):
-    nginx = needs("nginx")
-    folders = "".join(
-        f"{kind}_temp_path {tmp_path}/{kind};\n"
-        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    for name in ("manyhands", "upstream"):
-        shutil.copy(ROOT / f"deploy/nginx/{name}.conf", tmp_path)
-    whole = tmp_path / "nginx"
-    whole.write_text(
-        f"pid {tmp_path}/pid; error_log stderr; events {{}}\n"
-        f"http {{ access_log off; {folders} include {tmp_path}/*.conf; }}\n"
-    )
-    done = subprocess.run(
-        [nginx, "-t", "-c", whole], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    fronts.set_up(tmp_path / "nginx", 8000, tmp_path / "var").check()
 
 
 def test_nginx_lets_through_more_than_the_project_takes():
@@ -194,7 +180,12 @@ def test_nginx_lets_through_more_than_the_project_takes():
     from django.conf import settings
 
     assert int(dict(limits)["/cgi/"]) << 20 > settings.PROJECT.max_request_bytes
-    assert dict(limits)["/upload/"] == "0"
+
+
+def test_the_web_server_speaks_the_http_that_has_a_time_limit_for_silent_clients():
+    for name in ("deploy/Dockerfile", "deploy/systemd/manyhands-web.service"):
+        words = re.sub(r'[",\\]', " ", read(name)).split()
+        assert option(words, "--http") == "1", name
 
 
 # The page

@@ -1,4 +1,4 @@
-"""What outputs may be, how much a host may hold of them, and what is left on the disk."""
+"""How large outputs may be, how much a host may hold, what is left on the disk."""
 
 from __future__ import annotations
 

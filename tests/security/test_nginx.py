@@ -1,4 +1,4 @@
-"""nginx with the shipped files: who may send how much, what is given out, what is logged."""
+"""nginx with the shipped files: its limits, what it gives out, what it logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.story import front as fronts
 from tests.story.project import ROOT, Project
 from tests.story.test_nginx import show
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.xdist_group("nginx")]
 
 LENGTH = 50_000_000
 HASH = "0123456789abcdef0123456789abcdef"

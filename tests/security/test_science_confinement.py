@@ -175,9 +175,7 @@ def test_no_file_can_be_made_outside(form, settings, an_input):
 
 @pytest.mark.parametrize("form", ["landlock", CONFINED[0]], indirect=True)
 def test_a_folder_that_the_allow_list_names_can_be_written(form, tmp_path):
-    plugin = Plugin(
-        kind="assimilator", name="store", target="python:a.b", writes=(str(tmp_path),)
-    )
+    plugin = Plugin(kind="assimilator", name="store", target="python:a.b", writes=(str(tmp_path),))
     profile = worker.profile_of(plugin)
     assert call("create", str(tmp_path / "kept"), profile=profile) == "written"
     assert (tmp_path / "kept").read_text() == "x"

@@ -1,4 +1,4 @@
-"""nginx as deploy/nginx ships it, with a certificate of its own, in front of a project."""
+"""nginx as deploy/nginx ships it, in front of a project; with a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients compute through nginx with the shipped files of deploy/nginx: HTTPS, and the redirect."""
+"""Clients compute through nginx with the shipped files: HTTPS, and the redirect."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def test_our_clients_compute_over_https_and_files_come_from_nginx(front, our_cli
     show(front, "our clients over HTTPS")
 
 
+@pytest.mark.lengthy
 @pytest.mark.stock_client
 def test_a_stock_client_computes_over_https(front, stage):
     names = front.project.submit(exponents([[3], [5]]), quorum=1, fpops=1e9)
@@ -93,6 +94,7 @@ def test_a_stock_client_computes_over_https(front, stage):
     show(front, "a stock client over HTTPS")
 
 
+@pytest.mark.lengthy
 @pytest.mark.stock_client
 def test_a_stock_client_that_was_attached_by_http_follows_the_redirects(
     make_project, stage, monkeypatch
