@@ -1,9 +1,10 @@
 """Whether a caller may send a body: nginx asks before it takes one in.
 
-nginx calls this by `auth_request`.  The request brings the caller's `Authorization`; the method and address of the caller's own request
-are in `X-Original-Method` and `X-Original-URI`.  The answer is 204, or the status with which the
-endpoint refuses whoever it does not let in: 401 or 403, and 503 while the database is away.  The
-problem that the endpoint would answer with is in the header `X-Problem`, as JSON in ASCII.
+nginx calls this by `auth_request`.  The request brings the caller's `Authorization`; the method
+and address of the caller's own request are in `X-Original-Method` and `X-Original-URI`.  The answer
+is 204, or the status with which the endpoint would refuse the caller: 401 or 403, and 503 while the
+database is away.  The problem that the endpoint would answer with is in the header `X-Problem`, as
+JSON in ASCII.
 """
 
 from __future__ import annotations

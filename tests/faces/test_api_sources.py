@@ -214,6 +214,7 @@ def test_nothing_of_the_servers_own_network_is_fetched(staff, site, monkeypatch,
         return really("127.0.0.1" if host == "inside.example.org" else host, *more, **how)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    allow(monkeypatch, import_private=False)
     an_app()
     site.put("/run.sh", RUN)
     answer = send(staff, source_url=url.format(port=site.server.server_port))
