@@ -19,6 +19,7 @@ from volunteer.host import folder_size, with_disk
 from volunteer.journal import Journal, load_state
 from volunteer.records import HeldResult, Phase, State
 from volunteer.runner import Ended, Runner, kill_orphan, kill_strays
+from volunteer.sandbox import Confinement, Sandbox
 from volunteer.state import advance
 from volunteer.transport import Transport
 from volunteer.uploads import Finished
@@ -47,6 +48,7 @@ class Tools:
     rules: Rules
     transport: Transport
     display: Display
+    sandbox: Sandbox | None = None
 
 
 class Agent:
@@ -60,7 +62,7 @@ class Agent:
         self.now = now
         self.started_at = now()
         self.journal = Journal(tools.home.path)
-        self.runner = Runner()
+        self.runner = Runner(tools.sandbox or Sandbox(Confinement.OFF))
         self.happened: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._measure_at = 0.0
         self._wishes: list[Path] = []
@@ -252,7 +254,8 @@ class Agent:
             program = slot.main_program(self.home, project, held)
             workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
             arguments = f"{workunit.command_line} {version.cmdline}".strip()
-            pid, pid_started = self.runner.start((url, name), where, program, arguments)
+            confined = slot.confined_program(self.home, project, held, where)
+            pid, pid_started = self.runner.start((url, name), confined, program, arguments)
         except slot.MissingInputError as error:
             self.happened.put(events.FileLost(self.now(), project=url, name=error.name))
             self.happened.put(events.ProcessInterrupted(self.now(), project=url, result=name))

@@ -23,6 +23,7 @@ from volunteer.display import for_terminal
 from volunteer.host import platforms, read_host
 from volunteer.journal import DamagedJournalError, load_state
 from volunteer.mailbox import FolderInUseError, Wish
+from volunteer.sandbox import Confinement, NoSandboxError, Sandbox
 from volunteer.session import Mode, Trouble, run
 from volunteer.slot import Home
 from volunteer.status import as_json, as_lines
@@ -133,6 +134,21 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="report within seconds, not within an hour (default)",
+    )
+    command.add_argument(
+        "--confine",
+        choices=[*Confinement],
+        default=os.environ.get("VOLUNTEER_CONFINE", Confinement.AUTO),
+        help="confine programs with bubblewrap: auto where it works (default, or "
+        "$VOLUNTEER_CONFINE), off, require to start nothing else",
+    )
+    command.add_argument(
+        "--readable",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder that confined programs may read besides those of the system",
     )
     command.set_defaults(command=work)
 
@@ -272,9 +288,27 @@ def _first_line(name: str) -> str:
     return line
 
 
-def _tools(home: Home, rules: Rules) -> Tools:
+def _tools(home: Home, rules: Rules, sandbox: Sandbox) -> Tools:
     host = read_host(home.path, rules.slots, time.time())
-    return Tools(home, host, rules, HttpTransport(host.platform), for_terminal(rules.slots))
+    transport = HttpTransport(host.platform)
+    return Tools(home, host, rules, transport, for_terminal(rules.slots), sandbox)
+
+
+def _sandbox(options: argparse.Namespace) -> Sandbox:
+    """Probe how programs can be confined. Raises UsageError if that is required and impossible."""
+    if options.confine not in {*Confinement}:
+        message = (
+            f"VOLUNTEER_CONFINE is {options.confine!r}.\nHint: set it to auto, off or require."
+        )
+        raise UsageError(message)
+    readable = tuple(path.expanduser().resolve() for path in options.readable)
+    try:
+        sandbox = Sandbox(Confinement(options.confine), readable)
+    except NoSandboxError as error:
+        raise UsageError(str(error)) from error
+    if not sandbox.works and sandbox.wish == Confinement.AUTO:
+        print(f"volunteer: programs see all your files: {sandbox.fault}", file=sys.stderr)
+    return sandbox
 
 
 def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
@@ -295,6 +329,7 @@ def work(options: argparse.Namespace, home: Home) -> int:
     """Carry out `run`."""
     mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
     stopping = threading.Event()
+    sandbox = _sandbox(options)
     with mailbox.locked(home.path, patience=1.0):
         state = load_state(home.path)
         if not state.projects and not mailbox.waiting(home.path):
@@ -302,7 +337,7 @@ def work(options: argparse.Namespace, home: Home) -> int:
             raise NotAttachedError(message)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stopper(stopping))
-        agent = Agent(_tools(home, rules_from(options, home.path)), state)
+        agent = Agent(_tools(home, rules_from(options, home.path), sandbox), state)
         # The end of a program is seen at once, not when the next turn would have come.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: agent.wake())
         ending = run(agent, mode, stopping)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volunteer import safe_files
+from volunteer.sandbox import Program, Sandbox, read_child_pid, signal_of
 
 # A program that ignores SIGTERM for so many seconds is killed.
 GRACE_SECONDS = 10.0
-_NICENESS = 19
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _START_TIME_FIELD = 19
 
@@ -24,10 +24,15 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Running:
-    """A process of ours: `kill_at` once it has been asked to end."""
+    """A process of ours: `kill_at` once it has been asked to end.
+
+    `pid` is the program's. Under bubblewrap that is a child of `process`.
+    """
 
     process: subprocess.Popen[bytes]
     slot: Path
+    pid: int
+    is_wrapped: bool
     kill_at: float | None = None
 
 
@@ -45,39 +50,67 @@ class Ended:
 class Runner:
     """All processes of this client, by (project, result)."""
 
-    def __init__(self) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self._running: dict[Key, Running] = {}
+        self._sandbox = sandbox
 
-    def start(self, key: Key, slot: Path, program: Path, arguments: str) -> tuple[int, int]:
+    def start(self, key: Key, confined: Program, program: Path, arguments: str) -> tuple[int, int]:
         """Start a program in its slot; give its pid and start time. Raises OSError, ValueError."""
+        words = [str(program), *shlex.split(arguments)]
+        with contextlib.ExitStack() as stack:
+            if not self._sandbox.is_wrapped(confined):
+                process = self._popen(words, confined, ())
+                running = Running(process, confined.slot, process.pid, is_wrapped=False)
+            else:
+                reader, writer = os.pipe()
+                stack.callback(os.close, reader)
+                with contextlib.ExitStack() as writing:
+                    writing.callback(os.close, writer)
+                    wrapped = [*self._sandbox.command(confined, writer), *words]
+                    process = self._popen(wrapped, confined, (writer,))
+                try:
+                    pid = read_child_pid(reader)
+                except OSError:
+                    process.kill()
+                    process.wait()
+                    raise
+                running = Running(process, confined.slot, pid, is_wrapped=True)
+        self._running[key] = running
+        return running.pid, start_time(running.pid)
+
+    def _popen(
+        self, words: list[str], confined: Program, descriptors: tuple[int, ...]
+    ) -> subprocess.Popen[bytes]:
+        slot = confined.slot
         environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         environment["HOME"] = str(slot)
+        if descriptors:
+            environment["TMPDIR"] = "/tmp"  # noqa: S108 - one of its own
         with (
             safe_files.open_to_append(slot, "stderr.txt") as stderr,
             safe_files.open_to_append(slot, "stdout.txt") as stdout,
         ):
             # A session of its own: the whole family can be stopped, and a Ctrl-C in the
             # volunteer's terminal reaches only us.
-            process = subprocess.Popen(  # noqa: S603 - the project's signed program
-                [str(program), *shlex.split(arguments)],
+            return subprocess.Popen(  # noqa: S603 - the project's signed program
+                words,
                 cwd=slot,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                pass_fds=descriptors,
+                # It calls the system and takes no lock, so that threads cannot block it.
+                preexec_fn=self._sandbox.prepare_process(confined),  # noqa: PLW1509
             )
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
-        self._running[key] = Running(process, slot)
-        return process.pid, start_time(process.pid)
 
     def stop(self, key: Key) -> None:
         """Ask a program to end; it is killed after the grace period."""
         running = self._running.get(key)
         if running is not None and running.kill_at is None:
             running.kill_at = time.monotonic() + GRACE_SECONDS
-            _signal_group(running.process.pid, signal.SIGTERM)
+            _signal_group(running.pid, signal.SIGTERM)
 
     def collect(self) -> list[Ended]:
         """Give the processes that have ended since the last time."""
@@ -85,20 +118,24 @@ class Runner:
         ended = []
         for key, running in list(self._running.items()):
             if running.kill_at is not None and now >= running.kill_at:
-                _signal_group(running.process.pid, signal.SIGKILL)
+                _signal_group(running.pid, signal.SIGKILL)
             pid, status, usage = os.wait4(running.process.pid, os.WNOHANG)
             if not pid:
                 continue
             # Popen must not wait for a process that is already gone.
             running.process.returncode = os.waitstatus_to_exitcode(status)
             # Whatever it started ends with it.
-            _signal_group(pid, signal.SIGKILL)
+            _signal_group(running.pid, signal.SIGKILL)
             del self._running[key]
+            code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+            number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+            if running.is_wrapped and (found := signal_of(code)):
+                code, number = 0, found
             ended.append(
                 Ended(
                     key,
-                    code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
-                    signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+                    code=code,
+                    signal=number,
                     cpu_time=usage.ru_utime + usage.ru_stime,
                     peak_memory=usage.ru_maxrss * 1024,
                 )

@@ -16,6 +16,7 @@ from volunteer import safe_files
 from volunteer.events import Output
 from volunteer.files import digests_of
 from volunteer.intake import output_fault, slot_fault
+from volunteer.sandbox import Program
 from volunteer.signature import verifies
 from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, host_info
 from volunteer.wire.web import folder_name
@@ -31,6 +32,9 @@ STDERR_FILE = "stderr.txt"
 _CHUNK = 1 << 20
 # Files by which a program tells the client something have a line or two.
 _MAX_NOTE = 4096
+_MAX_FILE_BYTES = 1 << 62
+# A line of Manyhands' launcher, which is the signed main program of apps of the kind container.
+_CONTAINER_LAUNCHER = b"\nkind='container'\n"
 
 
 class SlotError(Exception):
@@ -127,6 +131,26 @@ def main_program(home: Home, project: Project, held: HeldResult) -> Path:
     with safe_files.opened(home.path, home.relative(project.url, names[0])) as file:
         os.fchmod(file.fileno(), 0o755)
     return Path("../../projects") / folder_name(project.url) / names[0]
+
+
+def confined_program(home: Home, project: Project, held: HeldResult, slot: Path) -> Program:
+    """Say what the program of a result may use (see `sandbox`)."""
+    version, workunit = project.version_of(held), project.workunits[held.offer.wu_name]
+    names = {ref.file_name for known in project.app_versions.values() for ref in known.file_refs}
+    names.update(ref.file_name for ref in workunit.file_refs)
+    present = [home.file(project.url, name) for name in sorted(names)]
+    main = next(ref.file_name for ref in version.file_refs if ref.main_program)
+    start = safe_files.read_start(home.path, home.relative(project.url, main), _MAX_NOTE) or b""
+    return Program(
+        home.path,
+        slot,
+        home.project(project.url),
+        tuple(path for path in present if path.is_file() and not path.is_symlink()),
+        writes_project=any(not ref.copy_file for ref in held.offer.file_refs),
+        needs_network=version.needs_network,
+        needs_containers=_CONTAINER_LAUNCHER in start,
+        max_file_bytes=int(min(max(workunit.rsc_disk_bound, 0), _MAX_FILE_BYTES)),
+    )
 
 
 def _verify_program(home: Home, project: Project, ref: FileRef) -> str:

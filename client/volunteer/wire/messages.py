@@ -52,6 +52,7 @@ class AppVersion:
     flops: float = 0.0
     cmdline: str = ""
     file_refs: tuple[FileRef, ...] = ()
+    needs_network: bool = False
 
     @property
     def key(self) -> str:

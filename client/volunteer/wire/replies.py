@@ -128,6 +128,7 @@ def _app_version(found: Element, platform: str, fpops: float) -> AppVersion:
         flops=max(found.number("flops"), 0.0) or avg_ncpus * fpops,
         cmdline=found.string("cmdline"),
         file_refs=_file_refs(found),
+        needs_network=found.flag("needs_network"),
     )
 
 

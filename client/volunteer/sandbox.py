@@ -1,0 +1,282 @@
+"""Confinement of science programs: what a started program can see, change and use up.
+
+Everywhere, a program gets limits on its resources and cannot gain privileges. Where bubblewrap
+works, which is found out by running it, a program sees only the system's programs and libraries,
+its slot and the files of its project; it has no network unless its app version says that it needs
+one. Bubblewrap's new user namespace also keeps it from reading or tracing other processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_PROBE_SECONDS = 20.0
+_PROBE_CODE = 37
+_NICENESS = 19
+_PR_SET_NO_NEW_PRIVS = 38
+# A fork bomb ends here; a user's other processes count too.
+_MAX_PROCESSES = 8192
+_SYSTEM = ("/usr", "/etc", "/opt", "/nix/store", "/gnu/store", "/sys")
+# On most systems links into /usr.
+_SYSTEM_OR_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_RESOLVER = "/run/systemd/resolve"
+_MAX_FOLDERS = 200
+# What bubblewrap reports as 128 + number. Exit codes of BOINC's own begin at 192.
+_SIGNALS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25, 31})
+_FIRST_SIGNAL = 128
+
+
+class Confinement(StrEnum):
+    """How programs are confined: as well as the system allows, not at all, or not started else."""
+
+    AUTO = "auto"
+    OFF = "off"
+    REQUIRE = "require"
+
+
+class NoSandboxError(Exception):
+    """Confinement is required and does not work here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a program may use of the client's folder `home`: its slot and its project's folder.
+
+    `read_only` are files in the project's folder that must not change. `writes_project` is whether
+    an output is written there. `max_file_bytes` 0 is unlimited.
+    """
+
+    home: Path
+    slot: Path
+    project: Path
+    read_only: tuple[Path, ...] = ()
+    writes_project: bool = True
+    needs_network: bool = False
+    needs_containers: bool = False
+    max_file_bytes: int = 0
+
+
+class Sandbox:
+    """Confines programs; made once for a run of the client, which probes bubblewrap."""
+
+    def __init__(
+        self,
+        wish: Confinement,
+        readable: tuple[Path, ...] = (),
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.wish = wish
+        self._tool = "" if wish == Confinement.OFF else shutil.which("bwrap") or ""
+        self._readable = (*readable, *_program_folders(environment)) if self._tool else ()
+        self.fault = "it is switched off" if wish == Confinement.OFF else self._probe()
+        if self.fault:
+            self._tool = ""
+            if wish == Confinement.REQUIRE:
+                message = (
+                    f"Programs cannot be confined here: {self.fault}.\n"
+                    "Hint: install bubblewrap and allow user namespaces, or use --confine auto."
+                )
+                raise NoSandboxError(message)
+
+    @property
+    def works(self) -> bool:
+        """Whether bubblewrap confines programs."""
+        return bool(self._tool)
+
+    def is_wrapped(self, program: Program) -> bool:
+        """Tell whether a program runs under bubblewrap.
+
+        One that starts containers cannot: engines without a daemon need privileges of their own.
+        Their programs are confined by the container. Raises OSError if that is not enough.
+        """
+        if program.needs_containers and self.wish == Confinement.REQUIRE:
+            message = "the app needs a container engine, which --confine require does not allow"
+            raise OSError(message)
+        return self.works and not program.needs_containers
+
+    def command(self, program: Program, info_descriptor: int) -> list[str]:
+        """Write bubblewrap's words; the program's own follow.
+
+        The process-id namespace is shared: signals then reach the program as without bubblewrap.
+        """
+        slot, project = str(program.slot), str(program.project)
+        words = [self._tool, "--new-session", "--info-fd", str(info_descriptor)]
+        words += ["--unshare-user-try", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+        words += ["--cap-drop", "ALL"]
+        if not program.needs_network:
+            words.append("--unshare-net")
+        for folder in _SYSTEM:
+            words += ["--ro-bind-try", folder, folder]
+        for folder in _SYSTEM_OR_LINKS:
+            path = Path(folder)
+            if path.is_symlink():
+                words += ["--symlink", str(path.readlink()), folder]
+            else:
+                words += ["--ro-bind-try", folder, folder]
+        if program.needs_network:
+            words += ["--ro-bind-try", _RESOLVER, _RESOLVER]
+        words += ["--ro-bind", "/proc", "/proc", "--dev", "/dev"]
+        words += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108 - new ones of its own
+        for path in self._readable:
+            words += ["--ro-bind-try", str(path), str(path)]
+        # The client may live below a folder that is shown; its keys must not be seen.
+        words += ["--tmpfs", str(program.home)]
+        words += ["--bind" if program.writes_project else "--ro-bind", project, project]
+        if program.writes_project:
+            for path in program.read_only:
+                words += ["--ro-bind", str(path), str(path)]
+        words += ["--bind", slot, slot, "--chdir", slot, "--"]
+        return words
+
+    def prepare_process(self, program: Program) -> Callable[[], None]:
+        """Return what the new process does before it becomes the program.
+
+        It runs between fork and exec, so everything is looked up here and it only calls the system.
+        """
+        limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, _MAX_PROCESSES)]
+        if program.max_file_bytes:
+            limits.append((resource.RLIMIT_FSIZE, program.max_file_bytes))
+        bounded = [(kind, _lowered(kind, limit)) for kind, limit in limits]
+        gives_up_privileges = self.wish != Confinement.OFF and not program.needs_containers
+        prctl = _prctl() if gives_up_privileges else None
+
+        def prepare() -> None:
+            os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+            for kind, pair in bounded:
+                resource.setrlimit(kind, pair)
+            if prctl is not None:
+                prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+        return prepare
+
+    def _probe(self) -> str:
+        """Run bubblewrap once; return why it does not work, empty if it does."""
+        if not self._tool:
+            return "bubblewrap (bwrap) is not installed"
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder).resolve()
+            program = Program(home, home, home)
+            reader, writer = os.pipe()
+            try:
+                words = [*self.command(program, writer), "/bin/sh", "-c", f"exit {_PROBE_CODE}"]
+                done = subprocess.run(  # noqa: S603 - bubblewrap with our own words
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    pass_fds=(writer,),
+                    timeout=_PROBE_SECONDS,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return f"bwrap cannot be run: {error}"
+            finally:
+                os.close(reader)
+                os.close(writer)
+        if done.returncode == _PROBE_CODE:
+            return ""
+        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+        return f"bwrap does not work: {said:.200}"
+
+
+def read_child_pid(descriptor: int) -> int:
+    """Read bubblewrap's note of the program's process id. Raises OSError if it wrote none."""
+    content = b""
+    while not content.rstrip().endswith(b"}") and (chunk := os.read(descriptor, 4096)):
+        content += chunk
+    try:
+        return int(json.loads(content)["child-pid"])
+    except (ValueError, KeyError, TypeError) as error:
+        message = "bubblewrap did not start the program"
+        raise OSError(message) from error
+
+
+def signal_of(exit_code: int) -> int:
+    """Return the signal that bubblewrap reports by an exit code; 0 if there was none.
+
+    >>> signal_of(139), signal_of(3), signal_of(195)
+    (11, 0, 0)
+    """
+    number = exit_code - _FIRST_SIGNAL
+    return number if number in _SIGNALS else 0
+
+
+def _lowered(kind: int, limit: int) -> tuple[int, int]:
+    _, hard = resource.getrlimit(kind)
+    lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    return lowest, lowest
+
+
+def _prctl() -> Callable[..., int] | None:
+    """Find the system call that forbids new privileges; None where there is none."""
+    if sys.platform != "linux":
+        return None
+    with contextlib.suppress(OSError, AttributeError):
+        found: Callable[..., int] = ctypes.CDLL(None).prctl
+        return found
+    return None
+
+
+def _program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Find the folders that programs on the search path need, where they are outside the system's.
+
+    An interpreter in the volunteer's home, as pyenv and conda install them, must be readable; the
+    rest of the home must not.
+    """
+    found: dict[Path, None] = {}
+    for entry in environment.get("PATH", "").split(os.pathsep):
+        _add_folder(Path(entry), found)
+    for entry in environment.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        if entry and Path(entry).is_dir() and not _holds_home(Path(entry)):
+            found[Path(entry)] = None
+    return tuple(path for path in found if not _is_system(path))[:_MAX_FOLDERS]
+
+
+def _add_folder(folder: Path, found: dict[Path, None]) -> None:
+    if not folder.is_absolute() or folder in found or _is_system(folder) or _holds_home(folder):
+        return
+    if len(found) >= _MAX_FOLDERS or not folder.is_dir():
+        return
+    found[folder] = None
+    if folder.name in {"bin", "sbin"}:
+        beside = ("lib", "lib64", "libexec", "pyvenv.cfg")
+        found.update(dict.fromkeys(folder.parent / name for name in beside))
+    elif folder.name == "shims":
+        # Scripts of pyenv, rbenv and asdf that look for the version to run.
+        found[folder.parent] = None
+    for target in _link_targets(folder):
+        if target.parent.name in {"bin", "sbin"}:
+            _add_folder(target.parent, found)
+        elif not _holds_home(target):
+            found[target] = None
+
+
+def _link_targets(folder: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        for path in (folder, *folder.iterdir()):
+            if path.is_symlink() and (target := path.resolve()).exists():
+                yield target
+
+
+def _holds_home(folder: Path) -> bool:
+    return Path.home().resolve().is_relative_to(folder.resolve())
+
+
+def _is_system(path: Path) -> bool:
+    return any(path.is_relative_to(system) for system in (*_SYSTEM, *_SYSTEM_OR_LINKS))
