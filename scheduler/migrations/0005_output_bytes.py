@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0002_audit'),
+        ('scheduler', '0004_logins'),
     ]
 
     operations = [

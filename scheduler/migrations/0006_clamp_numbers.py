@@ -97,6 +97,6 @@ def clamp_all(_apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
 class Migration(migrations.Migration):
     atomic = False
 
-    dependencies = [("scheduler", "0002_audit")]
+    dependencies = [("scheduler", "0005_output_bytes")]
 
     operations = [migrations.RunPython(clamp_all, migrations.RunPython.noop)]
