@@ -187,7 +187,7 @@ def settle(superuser: Mapping[str, str], secret: str) -> None:
             if is_superusers:
                 statement = sql.SQL("ALTER DATABASE {} OWNER TO {}")
                 connection.execute(statement.format(sql.Identifier(name), role))
-            with psycopg.connect(**{**superuser, "dbname": name}) as inside:  # type: ignore[arg-type]
+            with psycopg.connect(**{**superuser, "dbname": name}) as inside:
                 inside.execute(GIVE_OBJECTS)
         if DATABASE not in {name for name, _ in databases}:
             create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), role)

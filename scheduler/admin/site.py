@@ -99,8 +99,8 @@ class OwnPasswordView(PasswordChangeView):
     template_name = "scheduler/admin/own_password.html"
 
     def get_form(self, form_class: type[Any] | None = None) -> Any:
-        """Let the form know the request, whose address the throttle counts."""
-        form = super().get_form(form_class)
+        """Pass the request to the form: the throttle counts its address."""
+        form: Any = super().get_form(form_class)
         form.request = self.request
         return form
 

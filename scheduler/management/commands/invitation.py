@@ -13,6 +13,7 @@ from scheduler.config import AccountCreation
 from scheduler.management.conversation import Answer, Conversation, duration, plural
 from scheduler.models import Invitation
 from scheduler.operations import invitations
+from scheduler.operations.account_keys import AccountRefused
 
 _ACTIONS = ("make", "list", "revoke")
 
@@ -24,7 +25,7 @@ class Command(Conversation):
         "Look after invitations, needed to create accounts while ACCOUNT_CREATION is `invitation`. "
         "make [--uses N] [--expires-in 30d] [--name NAME]; list; revoke ID."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (invitations.AccountRefused,)
+    refusals: ClassVar[tuple[type[Exception], ...]] = (AccountRefused,)
 
     def ask(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
