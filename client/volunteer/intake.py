@@ -289,7 +289,7 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
 def _change_fault(known: HeldFile, info: FileInfo) -> str:
     """Return what a reply may not change of a file that is known; empty if there is nothing.
 
-    Names are immutable (PROTOCOL 11.4): other content under a known name would run as the old.
+    Names are immutable identities: other content under a known name would run as the old.
     """
     name, before = info.name, known.info
     if known.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:

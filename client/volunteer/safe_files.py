@@ -1,4 +1,4 @@
-"""Files in folders that a science program can write to: opened without following any link.
+"""Opens files that a science program may have left, without following links.
 
 A program may leave a symbolic link, a hard link, a named pipe or a device where the client expects
 a file. Following a link would upload a private file of the volunteer or overwrite one, and opening

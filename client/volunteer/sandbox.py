@@ -1,4 +1,4 @@
-"""Confinement of science programs: what a started program can see, change and use up.
+"""Confinement of programs: what a program can see, change and use up.
 
 Everywhere, a program gets limits on its resources and cannot gain privileges. Where bubblewrap
 works, which is found out by running it, a program sees only the system's programs and libraries,

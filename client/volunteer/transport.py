@@ -1,4 +1,4 @@
-"""HTTP: a port of four methods, and its real side with limits on what a server can make it do.
+"""HTTP: a port of four methods, and its real side, which limits what servers do.
 
 Every request follows the same rules. Only http and https addresses are opened. A redirect never
 leads from https to http, at most ten are followed, and a request that carries the account's key or

@@ -1,4 +1,4 @@
-"""Names from the wire: a file keeps its role and content, and files of one slot do not clash."""
+"""Files keep their role and content, and the files of one slot do not clash."""
 
 from __future__ import annotations
 

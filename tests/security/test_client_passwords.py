@@ -1,4 +1,4 @@
-"""Passwords and keys of both clients need not stand on a command line, where ps shows them."""
+"""Passwords and keys of both clients need not show in ps."""
 
 from __future__ import annotations
 

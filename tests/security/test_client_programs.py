@@ -1,4 +1,4 @@
-"""The volunteer's client starts nothing but bytes that the project's code-sign key has signed."""
+"""The volunteer's client starts only what the code-sign key has signed."""
 
 from __future__ import annotations
 

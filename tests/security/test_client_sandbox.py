@@ -1,4 +1,4 @@
-"""What a signed program can reach: its slot and the files of its project, nothing of its user."""
+"""A signed program reaches its slot and its project's files, nothing of its user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program leaves in its slot or beside its outputs cannot turn the client against its user."""
+"""What a program leaves behind cannot turn the client against its user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server can make the client's HTTP do: redirects, sizes, packed bodies, dripping."""
+"""The client limits redirects, sizes, packed bodies and the time of transfers."""
 
 from __future__ import annotations
 
