@@ -25,21 +25,11 @@ _ELEMENTS = {
     name: re.compile(rb"<%s>[^<]*</%s>" % (name, name))
     for name in (b"authenticator", b"hostid", b"rpc_seqno", b"name", b"result_name", b"batch_id")
 }
-_NAME = re.compile(rb"<(name|get_file_size)>[^<]*</\1>")
+#: Captures have the keys of other projects, with which nothing would be looked at.
+_SIGN_KEY = re.compile(rb"<code_sign_key>.*?</code_sign_key>\s*", re.DOTALL)
 _UPLOAD = re.compile(rb"<name>.*?</max_nbytes>", re.DOTALL)
-_TEMPLATES = (
-    b"<input_template><file_info/><workunit><file_ref><open_name>in</open_name></file_ref>"
-    b"<rsc_fpops_est>1e12</rsc_fpops_est><delay_bound>86400</delay_bound></workunit>"
-    b"</input_template>",
-    b"<output_template><file_info><name><OUTFILE_0/></name><generated_locally/>"
-    b"<upload_when_present/><max_nbytes>1000000</max_nbytes><url><UPLOAD_URL/></url></file_info>"
-    b"<result><file_ref><file_name><OUTFILE_0/></file_name><open_name>out</open_name></file_ref>"
-    b"</result></output_template>",
-)
-_PREFERENCES = (
-    b"<app_id>3</app_id><no_cuda>1</no_cuda><max_cpus>2</max_cpus><venue name='home'>"
-    b"<max_jobs>5</max_jobs></venue><keywords><yes>1</yes><no>2</no></keywords>",
-)
+_PREFERENCES = """<app_id>3</app_id><no_cuda>1</no_cuda><max_cpus>2</max_cpus><venue name='home'>
+<max_jobs>5</max_jobs></venue><keywords><yes>1</yes><no>2</no></keywords>"""
 _PAGES = (
     "/", "/status.json", "/get_project_config.php", "/server_status.php?counts=1",
     "/get_output.php?cmd=workunit_files&wu_name=x&auth_str=y", "/admin/", "/admin/login/?next=/x",
@@ -73,7 +63,11 @@ class Seeds:
             RawRequest.read(path.read_bytes())
             for path in sorted((GOLDEN / "captured").glob("*/*.req"))
         ]
-        self.scheduler = [one for one in captured if b"<scheduler_request>" in one.body]
+        self.scheduler = [
+            RawRequest(one.method, one.target, one.headers, _SIGN_KEY.sub(b"", one.body))
+            for one in captured
+            if b"<scheduler_request>" in one.body
+        ]
         self.uploads = [one for one in captured if b"<data_server_request>" in one.body[:2000]]
         web = [one for one in captured if b".php" in one.target]
         self.web = [RawRequest(one.method, _place(one.target), one.headers) for one in web]
@@ -97,8 +91,8 @@ class Seeds:
             "request decoder": self.scheduler,
             "upload decoder": self.uploads,
             "submission decoder": [_inside(one) for one in self.submit],
-            "template decoder": [RawRequest(body=one) for one in _TEMPLATES],
-            "preferences decoder": [RawRequest(body=one) for one in _PREFERENCES],
+            "template decoder": [RawRequest(body=one.encode()) for one in world.templates],
+            "preferences decoder": [RawRequest(body=_PREFERENCES.encode())],
             "scheduler": self.scheduler,
             "upload": self.uploads,
             "web rpc": self.web,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from project.settings import *
+from project.settings import *  # noqa: F403 - what settings are made of
 from project.settings import PROJECT as _PROJECT
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -60,8 +60,10 @@ def test_mutated_requests_do_no_harm(tmp_path, capsys):
 
 
 def a_good_host_is_served(ground: Ground) -> None:
-    """A new host of the account attaches and gets work."""
+    """New work of a new app is given to a new host of the account."""
     world = World.read(ground.world)
+    ground.publish()
+    ground.submit({"1": "7\n"})
     ground.wait(
         lambda: ground.count("SELECT count(*) FROM result WHERE server_state = 2"),
         within=60,

@@ -114,7 +114,9 @@ def decoded(kind: str, body: bytes) -> tuple[str, str]:
 
     def template(text: bytes) -> object:
         said = text.decode("utf-8", "replace")
-        return read_input_template(said) if b"input" in text else read_output_template(said)
+        return (
+            read_input_template(said) if b"input_template" in text else read_output_template(said)
+        )
 
     decoders: dict[str, Callable[[bytes], object]] = {
         "request decoder": lambda text: decode_request(text, most_results=200),

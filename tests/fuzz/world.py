@@ -26,6 +26,7 @@ class World:
     tokens: list[str]
     admin_cookie: str
     downloads: list[str]
+    templates: list[str]
     paths: list[str] = field(default_factory=list)
     """Addresses of the API, with ids of things that exist."""
 
@@ -34,7 +35,7 @@ class World:
         return cls(**json.loads(path.read_text()))
 
 
-def make(path: Path) -> None:
+def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
     """Make everything in the project whose settings are in force, and write what it is called."""
     from django.test import Client
     from django.test.utils import setup_test_environment
@@ -46,16 +47,19 @@ def make(path: Path) -> None:
     from scheduler.operations import accounts, submitters
     from scheduler.operations.submit import NewBatch, NewFile, NewOutput, NewWorkunit, submit
     from tests.faces.apis import a_token
+    from tests.faces.submitters import INPUT, OUTPUT
     from tests.scripted_client import a_client
     from tests.work import an_app
 
     setup_test_environment()
     now = timezone.now()
     app = an_app("fuzzed", credit_rule="adaptive", validator="bitwise")
+    # Captures of submitters name this one.
+    remote = an_app("remote_test", input_template=INPUT, output_template=OUTPUT)
     staff = accounts.create_staff(email="root@example.org", password="secret", now=now)
     clients = [a_client("ada@example.org", f"host{number}") for number in range(N_HOSTS)]
     ada = accounts.find_account_by_key(clients[0].key).account
-    submitters.allow(ada, apps=[app], may_manage=True, now=now)
+    submitters.allow(ada, apps=[app, remote], may_manage=True, now=now)
     outputs = (NewOutput(open_name="out", max_nbytes=10_000),)
     inputs = (NewFile(open_name="in", content=b"an input"),)
     work = [NewWorkunit(input_files=inputs, outputs=outputs) for _ in range(400)]
@@ -95,6 +99,7 @@ def make(path: Path) -> None:
         downloads=[
             f"/download/{storage.fan_out(one.name)}/{one.name}" for one in File.objects.all()[:5]
         ],
+        templates=[INPUT, OUTPUT, f"<output_template>{OUTPUT}</output_template>"],
         paths=_paths(things),
     )
     path.write_text(json.dumps(asdict(made)))
