@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import threading
@@ -255,7 +256,10 @@ def rsync_server(tmp_path) -> Iterator[str]:
     port = free_port()
     (tmp_path / "programs").mkdir()
     (tmp_path / "rsyncd.conf").write_text(
-        f"use chroot = no\n[programs]\npath = {tmp_path}/programs\nread only = yes\n"
+        "use chroot = no\n"
+        # Started by root, it would serve as nobody, who may not enter pytest's folders.
+        + (f"uid = {os.getuid()}\ngid = {os.getgid()}\n" if os.getuid() == 0 else "")
+        + f"[programs]\npath = {tmp_path}/programs\nread only = yes\n"
     )
     words = ["--daemon", "--no-detach", "--address=127.0.0.1", f"--port={port}"]
     words += [f"--config={tmp_path}/rsyncd.conf", f"--log-file={tmp_path}/log"]
