@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from project import embedded_postgres
+from project import database_owner
 from project.children import wait_until
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
@@ -181,14 +181,21 @@ def test_root_follows_no_link_in_the_data_folder(reachable):
 # An ordinary user
 
 
+def reachable_programs():
+    """PostgreSQL's programs where every user may start them, also if this clone is root's alone."""
+    if os.geteuid():
+        return database_owner.binaries()
+    group = pwd.getpwuid(NOBODY).pw_gid
+    return database_owner.binaries_for(database_owner.DataOwner(uid=NOBODY, gid=group))
+
+
 @needs_root
 def test_an_ordinary_users_server_admits_that_user_only(reachable, monkeypatch):
     home = reachable / "home"
     home.mkdir(mode=0o755)
     os.chown(home, NOBODY, NOBODY)
-    bin_folder = embedded_postgres.binaries()
-    if run_as(NOBODY, lambda: os.access(bin_folder / "postgres", os.X_OK)) is not True:
-        pytest.skip("this clone is below a folder that only root may enter")
+    programs = reachable_programs()
+    monkeypatch.setattr(database_owner, "binaries", lambda: programs)
     server = EmbeddedPostgres(home / "var")
     try:
         assert run_as(NOBODY, lambda: server.ensure_running().ready) is True
@@ -240,9 +247,7 @@ def earlier(reachable):
     if os.geteuid() == 0:
         os.chown(data, NOBODY, NOBODY)
         kwargs = {"user": NOBODY, "group": pwd.getpwuid(NOBODY).pw_gid, "extra_groups": []}
-    programs = embedded_postgres.binaries()
-    if kwargs and run_as(NOBODY, lambda: os.access(programs / "postgres", os.X_OK)) is not True:
-        pytest.skip("this clone is below a folder that only root may enter")
+    programs = reachable_programs()
     words = [programs / "initdb", "-D", data, "--username", "manyhands", "--auth=trust"]
     words += ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
     subprocess.run(words, check=True, capture_output=True, cwd="/", **kwargs)
