@@ -684,7 +684,7 @@ def test_staff_changes_anothers_password_for_client_and_web_alike(
     answer = admin.post(url, {"password1": new, "password2": new, "set-password": "1"})
     assert answer.status_code == 302
     digest = accounts.password_digest(email="p@example.org", password=new)
-    found = accounts.look_up(email="p@example.org", passwd_hash=digest)
+    found = accounts.look_up(email="p@example.org", passwd_hash=digest, now=timezone.now())
     assert found is not None
     assert found.account == person
 
@@ -718,7 +718,7 @@ def test_an_account_made_by_staff_can_log_in_from_a_client(admin: Client) -> Non
     answer = admin.post(reverse("admin:scheduler_account_add"), given)
     assert answer.status_code == 302
     digest = accounts.password_digest(email="new@example.org", password="long enough 7")
-    found = accounts.look_up(email="new@example.org", passwd_hash=digest)
+    found = accounts.look_up(email="new@example.org", passwd_hash=digest, now=timezone.now())
     assert found is not None
     assert not found.account.is_staff
     assert not found.account.is_superuser

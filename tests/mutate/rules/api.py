@@ -13,6 +13,7 @@ MATCHING = "tests/faces/test_api_matching.py"
 ONCE = "tests/database/test_idempotency.py"
 OWN_PAGES = "tests/database/test_own_pages.py"
 STRANGERS = "tests/faces/test_api_strangers.py"
+THROTTLE = "tests/security/test_throttle.py"
 
 
 def _everybodys(rows: Any, _viewer: Any, *, beyond: Any, order: str, count: int, **_: Any) -> Any:
@@ -35,8 +36,18 @@ def _all_tokens(_account: Any) -> Any:
     return ApiToken.objects.filter(revoked_at__isnull=True)
 
 
-def _endless(guesses: Any) -> Any:
-    return replace(guesses, most=10**6)
+def _roomy(limit: str) -> Any:
+    """Make one limit of the throttle so large that no test reaches it."""
+
+    def made(original: Any) -> Any:
+        def charge(attempt: Any, of: Any, subject: str, message: str) -> None:
+            original(
+                attempt, replace(of, attempts=10**6) if of.name == limit else of, subject, message
+            )
+
+        return charge
+
+    return made
 
 
 RULES = (
@@ -94,19 +105,29 @@ RULES = (
         (GUESSED,),
     ),
     Switch(
-        "Guesses at one account's password come to an end",
-        Code("scheduler.api.throttling:OF_ACCOUNT", made=_endless),
-        (GUESSED,),
+        "Wrong passwords from one network for one account come to an end",
+        Code("scheduler.operations.throttle:_charge", made=_roomy("account-network")),
+        (THROTTLE, GUESSED),
     ),
     Switch(
-        "Guesses from one address come to an end",
-        Code("scheduler.api.throttling:OF_ADDRESS", made=_endless),
-        (GUESSED,),
+        "Wrong passwords from one network come to an end",
+        Code("scheduler.operations.throttle:_charge", made=_roomy("network")),
+        (THROTTLE, GUESSED),
     ),
     Switch(
-        "A right password is no guess",
-        Code("scheduler.api.throttling:forgive_guess", always(None)),
-        (GUESSED,),
+        "Wrong passwords for one account from new networks come to an end",
+        Code("scheduler.operations.throttle:_charge", made=_roomy("account")),
+        (THROTTLE,),
+    ),
+    Switch(
+        "A network that an account logged in from is exempt from the account's limit",
+        Code("scheduler.operations.throttle:_has_logged_in_from", always(False)),
+        (THROTTLE,),
+    ),
+    Switch(
+        "A right password takes its charges back",
+        Code("scheduler.operations.throttle:refund", always(None)),
+        (THROTTLE, GUESSED),
     ),
     Switch(
         "Who is forbidden to submit keeps his share and his clock",
