@@ -25,6 +25,7 @@ from scheduler.api import (
     results,
     tokens,
     usage,
+    weak_key,
     workunits,
 )
 
@@ -48,6 +49,7 @@ urlpatterns: list[URLPattern] = [
     *results.urlpatterns,
     *tokens.urlpatterns,
     *usage.urlpatterns,
+    *weak_key.urlpatterns,
     *workunits.urlpatterns,
     *index.dead_ends,
 ]

@@ -142,3 +142,12 @@ def test_token_that_a_token_allowed_does_not_follow_a_change(ada: Account) -> No
     by_command()
     with pytest.raises((api_tokens.WrongPassword, api_tokens.TokenRefused)):
         api_tokens.create_by_token(parent, name="late", scopes=["read"], now=timezone.now())
+
+
+def test_owner_reads_the_weak_key_by_password(ada: Account) -> None:
+    body = {"email": EMAIL, "password": PASSWORD}
+    answer = Client().post("/api/v1/weak-key", body, "application/json")
+    assert answer.status_code == 200, answer.content
+    assert answer.json() == {"weak_key": account_keys.weak_key(ada)}
+    wrong = Client().post("/api/v1/weak-key", body | {"password": "x"}, "application/json")
+    assert wrong.status_code == 401
