@@ -372,4 +372,6 @@ def post(  # noqa: PLR0913 - a request and its limits
         except (OSError, http.client.HTTPException) as error:
             why = f"no answer within {seconds:g} s" if limit.is_over else repr(error)
             raise SourceFailed(f"{url} does not answer: {why}.") from error
+    if limit.is_over:  # and what was broken off may look like an end
+        raise SourceFailed(f"{url} does not answer: no answer within {seconds:g} s.")
     return Posted(answer.status, answer.reason, excerpt)

@@ -130,11 +130,9 @@ HELPS = {
     '{"min_quorum": 2, "outputs": ["out"]}.',
     "input_template": "BOINC's input template for submissions that name none; may be empty.",
     "output_template": "BOINC's output template for submissions that name none; may be empty.",
-    "validator": "bitwise, trivial, numeric, substring, script:PROGRAM or "
-    "python:package.module.Class.",
+    "validator": "bitwise, trivial, numeric, substring, or a name of the allow-list (PLUGINS).",
     "validator_options": "A JSON object; unknown options are refused.",
-    "assimilator": "copy_files, dataset, table, webhook, script:PROGRAM or "
-    "python:package.module.function.",
+    "assimilator": "copy_files, dataset, webhook, or a name of the allow-list (PLUGINS).",
     "assimilator_options": "A JSON object; unknown options are refused.",
     "science_time_limit": f"How long one call of science code may take. {_DURATION}",
     "max_science_failures": "A workunit on which science failed so often is parked.",
@@ -167,9 +165,9 @@ HELPS = {
     "host_scale_check": "Scale a host's claims only once it has been right for long.",
     "non_cpu_intensive": "Runs beside other work, one at a time.",
     "fraction_done_exact": "Clients may trust the fraction that it reports as done.",
-    "trickle_handlers": 'A JSON object, such as {"checkpoint": "python:my.science.on_checkpoint"}: '
-    "who takes which variety.",
-    "generator": "Makes workunits when few are unsent: python:package.module.function or "
+    "trickle_handlers": 'A JSON object, such as {"checkpoint": "on_checkpoint"}: which handler of '
+    "the allow-list (PLUGINS) takes which variety.",
+    "generator": "Makes workunits when few are unsent: a name of the allow-list (PLUGINS), or "
     "copy:WORKUNIT.",
     "cushion": "As many unsent results are kept ready by the generator; 0: none.",
 }

@@ -132,11 +132,13 @@ class ChangedApp(Strict):
     validator = serializers.CharField(
         required=False,
         max_length=200,
-        help_text="bitwise, trivial, numeric or substring; others need scope `administer`.",
+        help_text="bitwise, trivial, numeric, substring, or a name of the server's allow-list.",
     )
     validator_options = JsonObject(required=False)
     assimilator = serializers.CharField(
-        required=False, max_length=200, help_text="copy_files; others need scope `administer`."
+        required=False,
+        max_length=200,
+        help_text="copy_files, dataset, webhook, or a name of the server's allow-list.",
     )
     one_result_per = serializers.ChoiceField(OneResultPer.values, required=False)
     retry_same_account_after_seconds = Seconds("retry_same_account_after", required=False)

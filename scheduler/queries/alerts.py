@@ -93,34 +93,19 @@ def _unserved_command_apps(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]
 
 def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Why daemons cannot use the science that an app names, by the column that is wrong."""
-    check_validator = import_string("daemons.science.validators.check")
-    find_assimilator = import_string("daemons.science.assimilators.find")
-    check_generator = import_string("daemons.science.generators.check")
-    check_handlers = import_string("daemons.science.trickles.check")
+    minute = timedelta(minutes=1)
+    checks: dict[str, tuple[str, tuple[object, ...]]] = {
+        "validator": ("validators.check", (app.get("validator_options"),)),
+        "assimilator": ("assimilators.find", (app.get("assimilator_options"), minute)),
+        "generator": ("generators.check", (app.get("generator_options"),)),
+        "trickle_handlers": ("trickles.check", ()),
+    }
     found = [
-        (
-            "validator",
-            _refusal(check_validator, app.get("validator"), app.get("validator_options")),
-        ),
-        (
-            "assimilator",
-            _refusal(
-                find_assimilator,
-                app.get("assimilator"),
-                app.get("assimilator_options"),
-                timedelta(minutes=1),
-            ),
-        ),
-        (
-            "generator",
-            _refusal(check_generator, app.get("generator"), app.get("generator_options")),
-        ),
-        (
-            "trickle_handlers",
-            _refusal(check_handlers, app.get("trickle_handlers")),
-        ),
+        (column, _refusal(import_string(f"daemons.science.{check}"), app[column], *more))
+        for column, (check, more) in checks.items()
+        if app.get(column)
     ]
-    return [(column, refusal) for column, refusal in found if refusal and app.get(column)]
+    return [(column, refusal) for column, refusal in found if refusal]
 
 
 def _refusal(ask: Callable[..., object], *what: object) -> str:

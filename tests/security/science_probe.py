@@ -129,3 +129,10 @@ def process():
 
 
 _BORN = time.monotonic_ns()
+
+
+def transactional(assimilation):
+    return None
+
+
+transactional.transactional = True

@@ -106,10 +106,12 @@ def test_the_environment_holds_no_secret(form, monkeypatch):
 def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
     """A daemon that was started with secrets, as daemons are, asks what its worker can read."""
     program = (
-        "import json, sys, django; django.setup()\n"
+        "import json, os, django; django.setup()\n"
         "from datetime import timedelta; from daemons.science import worker\n"
-        f"print(json.dumps([worker.call('{HERE}:' + name, time_limit=timedelta(seconds=30),"
-        " max_answer=1 << 24) for name in ('ancestors', 'every_environment')]))"
+        "limit = timedelta(seconds=30)\n"
+        f"print(json.dumps([worker.call('{HERE}:' + words[0], *words[1:], time_limit=limit,"
+        " max_answer=1 << 24) for words in (['ancestors'], ['every_environment'],"
+        " ['read', f'/proc/{os.getpid()}/environ'])]))"
     )
     environment = {
         **os.environ,

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
+import threading
+import tomllib
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic, sleep
+
 import pytest
+from django.core.management import call_command
+from django.forms import modelform_factory
 
 from daemons import assimilator, validator
-from daemons.science import worker
-from scheduler.models import App
-from scheduler.operations import submitters
+from daemons.science import webhook, worker
+from daemons.science.generators import read_answer
+from daemons.science.interfaces import TransientScienceError
+from project import env
+from project.celery import app
+from scheduler import fetching
+from scheduler.admin.science import AppForm
+from scheduler.fetching import SourceFailed
+from scheduler.models import App, ScienceFailure
+from scheduler.operations import apps, submitters
+from scheduler.policy import plugins
+from scheduler.policy.work_from_dicts import BadDescription, new_workunit
+from scheduler.queries import alerts
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -74,3 +95,264 @@ def test_words_of_a_command_line_in_options_do_not_run(evil):
     finished(app)
     a_pass(assimilator)
     assert not evil.with_name("ran").exists()
+
+
+# The allow-list
+
+
+ALLOWED = {
+    "validator": {
+        "orbits": {"target": "python:orbits.Orbits", "app_options": ["metres"]},
+        "judge": {"target": "script:judge", "options": {"init": False}, "app_options": ["invalid"]},
+    },
+    "assimilator": {"rows": {"target": "table", "options": {"table": "science.rows"}}},
+    "generator": {"ranges": {"target": "python:ranges.generate", "options": {"first": 1}}},
+    "trickle_handler": {"checkpoint": {"target": "python:my.science.on_checkpoint"}},
+}
+
+
+@pytest.fixture
+def allow_list(settings):
+    settings.PLUGINS = plugins.read(ALLOWED)
+
+
+@pytest.mark.usefixtures("allow_list")
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"validator": "orbits", "validator_options": {"metres": 5}},
+        {"validator": "judge", "validator_options": {"invalid": 2}},
+        {"validator": "judge", "validator_options": {"init": False}},
+        {"validator": "numeric", "validator_options": {"relative": 0.1}},
+        {"assimilator": "rows"},
+        {"assimilator": "webhook"},
+    ],
+)
+def test_a_manager_can_name_what_is_allowed(wish):
+    options = {"url": "https://lab.example.org/", "secret": "0123456789abcdef"}
+    app = an_app(
+        "primes", assimilator_options=options if wish.get("assimilator") == "webhook" else {}
+    )
+    answer = a_manager(app).send("patch", "/apps/primes", wish)
+    assert answer.status_code == 200, answer.json()
+
+
+WRONG = [
+    ({"validator": "orbit"}, "did you mean 'orbits'?"),
+    ({"validator": "orbits", "validator_options": {"feet": 5}}, "apps can set: metres"),
+    ({"validator": "judge", "validator_options": {"compare_program": "/bin/sh"}}, "cannot set"),
+    ({"validator": "judge", "validator_options": {"compare": ["{files}", "x"]}}, "cannot set"),
+    ({"validator": "judge", "validator_options": {"init": ["-c", "{files}"]}}, "cannot set"),
+    ({"validator": "script:judge"}, "There is no validator"),
+    ({"validator": "/bin/sh"}, "There is no validator"),
+    ({"validator": "../judge"}, "There is no validator"),
+    ({"assimilator": "table"}, "There is no assimilator"),
+    ({"assimilator": "python:os.system"}, "There is no assimilator"),
+    ({"assimilator": "rows", "assimilator_options": {"table": "account"}}, "cannot set"),
+    ({"generator": "python:os.system"}, "There is no generator"),
+    ({"generator": "ranges", "generator_options": {"first": 2}}, "cannot set"),
+    ({"trickle_handlers": {"news": "python:os.system"}}, "There is no trickle handler"),
+    ({"trickle_handlers": {"news": ["x"]}}, "no JSON object"),
+]
+
+
+@pytest.mark.usefixtures("allow_list")
+@pytest.mark.parametrize(("facts", "said"), WRONG)
+def test_what_is_not_allowed_is_refused_by_every_way_to_set_it(facts, said):
+    with pytest.raises(apps.BadApp, match=re.escape(said)):
+        apps.create(name="primes", now=NOON, **facts)
+    app = an_app("primes")
+    with pytest.raises(apps.BadApp, match=re.escape(said)):
+        apps.change(app, **facts)
+    form_of_staff = modelform_factory(App, form=AppForm, fields=list(facts))
+    data = {
+        name: fact if isinstance(fact, str) else json.dumps(fact) for name, fact in facts.items()
+    }
+    assert said in str(form_of_staff(data=data).errors.as_data())
+
+
+@pytest.mark.usefixtures("allow_list")
+def test_existing_apps_that_name_more_are_reported(capsys):
+    an_app("primes", generator="python:os.system", trickle_handlers={"news": "python:os.system"})
+    an_app("sums", validator="script:judge", validator_options={"init": False})
+    assert len(alerts.unknown_science()) == 3
+    with pytest.raises(SystemExit):
+        call_command("check_science")
+    said = capsys.readouterr().out
+    assert "primes: generator: There is no generator 'python:os.system'" in said
+    assert "sums: validator: There is no validator 'script:judge'" in said
+
+
+def test_a_draft_of_the_allow_list_makes_existing_apps_work(settings, capsys):
+    facts = {
+        "validator": "script:judge",
+        "validator_options": {"compare": ["{files}", "{other_files}"]},
+    }
+    an_app("sums", assimilator="table", assimilator_options={"table": "science.sums"}, **facts)
+    an_app("other", trickle_handlers={"news": "python:my.science.news"}, generator="copy:x")
+    call_command("check_science", "--suggest")
+    settings.PLUGINS = plugins.read(tomllib.loads(capsys.readouterr().out))
+    assert alerts.unknown_science() == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"target": "script:../judge"}, "has the target"),
+        ({"target": "script:"}, "has the target"),
+        ({"target": "python:os"}, "has the target"),
+        ({"target": "python:os.system; x"}, "has the target"),
+        ({"target": "table"}, "has the target"),
+        ({"target": "sh"}, "has the target"),
+        (
+            {"target": "script:a", "app_options": ["compare_program"]},
+            "which would choose what runs",
+        ),
+        ({"target": "script:a", "app_options": "all"}, "is no list of texts"),
+        ({"target": "script:a", "transactional": True}, "cannot be transactional"),
+        ({"target": "script:a", "writes": ["/"]}, "absolute paths"),
+        ({"target": "script:a", "reads": ["x/../.."]}, "absolute paths"),
+        ({"target": "script:a", "network": "yes"}, "true or false"),
+        ({"target": "script:a", "optoins": {}}, "did you mean 'options'?"),
+        ({}, "has the target None"),
+    ],
+)
+def test_an_allow_list_that_makes_no_sense_is_refused(entry, said):
+    with pytest.raises(plugins.BadPlugins, match=re.escape(said)):
+        plugins.read({"validator": {"orbits": entry}})
+
+
+def test_the_allow_list_is_read_from_the_file_that_the_environment_names(tmp_path, monkeypatch):
+    path = tmp_path / "plugins.toml"
+    path.write_text('[validator.orbits]\ntarget = "python:orbits.Orbits"\n')
+    monkeypatch.setenv("PLUGINS", str(path))
+    assert env.plugins("PLUGINS").find("validator", "orbits").path == "orbits.Orbits"
+    for text in (
+        "[validator",
+        '[validators.x]\ntarget = "script:x"',
+        '[validator.numeric]\ntarget = "script:x"',
+    ):
+        path.write_text(text)
+        with pytest.raises(env.BadSetting):
+            env.plugins("PLUGINS")
+    monkeypatch.setenv("PLUGINS", str(tmp_path / "none.toml"))
+    with pytest.raises(env.BadSetting, match="No such file"):
+        env.plugins("PLUGINS")
+
+
+# What science code returns
+
+
+def test_a_generator_names_no_file_of_the_server(settings, tmp_path):
+    """Its answer would have the daemon publish the file to volunteers."""
+    secret = settings.KEYS_DIR / "secret"
+    answer = {"workunits": [{"input_files": [{"open_name": "in", "path": str(secret)}]}]}
+    made = read_answer({**answer, "state": {}, "ask_again": None}, 1)
+    with pytest.raises(BadDescription, match="path"):
+        new_workunit(made.workunits[0], from_outside=made.from_outside)
+
+
+def test_a_function_is_transactional_only_by_the_allow_list(settings, targets_allowed):
+    finished(an_app("sums", assimilator="python:tests.security.science_probe.transactional"))
+    a_pass(assimilator)
+    assert "wants to be transactional" in ScienceFailure.objects.get().error
+
+
+def test_the_broker_carries_no_pickles():
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_serializer == "json"
+
+
+# Webhooks
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://10.0.0.1/",
+        "https://[::ffff:192.168.0.1]/",
+        "rsync://example.org/a/b",
+        "file:///etc/passwd",
+        "https://user:password@example.org/",
+    ],
+)
+def test_a_webhook_to_an_address_of_the_servers_network_is_refused(url):
+    options = {"url": url, "secret": "0123456789abcdef"}
+    with pytest.raises(apps.BadApp, match="WEBHOOK_HOSTS"):
+        apps.create(name="sums", assimilator="webhook", assimilator_options=options, now=NOON)
+
+
+@pytest.fixture
+def receiver():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "public.example.org"])
+def test_a_webhook_of_an_existing_app_reaches_no_server_of_ours(host, receiver, monkeypatch):
+    """Whatever its name means: the addresses are judged, and one of them is connected to."""
+    look_up = socket.getaddrinfo
+
+    def looked_up(name, *words, **options):
+        return look_up("127.0.0.1" if "example" in name else name, *words, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    url = f"http://{host}:{receiver.getsockname()[1]}/"
+    options = {"url": url, "secret": "0123456789abcdef"}
+    finished(an_app("sums", assimilator="webhook", assimilator_options=options))
+    a_pass(assimilator)
+    assert "WEBHOOK_HOSTS" in ScienceFailure.objects.get().error
+    receiver.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        receiver.accept()
+
+
+def test_a_webhook_goes_to_the_address_that_was_judged(monkeypatch):
+    """A name that means something else a moment later (DNS rebinding) is looked up once."""
+    asked, connected = [], []
+
+    def looked_up(name, port, **_):
+        asked.append(name)
+        address = "93.184.216.34" if len(asked) == 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    def connect(address, **_):
+        connected.append(address[0])
+        raise OSError("unreachable")
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    hook = webhook.make(
+        {"url": "http://rebinding.example.org/", "secret": "0123456789abcdef"}, timedelta(seconds=5)
+    )
+    with pytest.raises(TransientScienceError):
+        hook._post(b"{}", {})
+    assert (len(asked), connected) == (1, ["93.184.216.34"])
+
+
+def test_an_answer_that_drips_is_cut_off(receiver, settings):
+    def drip():
+        connection, _ = receiver.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            for _ in range(100):
+                connection.sendall(b"X: y\r\n")
+                sleep(0.1)
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    began = monotonic()
+    with pytest.raises(SourceFailed, match="no answer within 1 s"):
+        fetching.post(
+            f"http://127.0.0.1:{receiver.getsockname()[1]}/",
+            b"{}",
+            {},
+            private_hosts=frozenset({"127.0.0.1"}),
+            timeout=5,
+            seconds=1,
+        )
+    assert monotonic() - began < 5
+    thread.join()

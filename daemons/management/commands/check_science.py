@@ -1,4 +1,4 @@
-"""Checks that every app names science that exists, with options that it takes."""
+"""Checks that every app names science that is allowed, with options that it takes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,36 @@ import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.forms.models import model_to_dict
 
-from daemons.science import assimilators, validators
-from daemons.science.assimilators import UnknownAssimilator
-from daemons.science.interfaces import BadOptions
-from daemons.science.validators import UnknownValidator
+from daemons.management.suggesting import suggested
+from daemons.science import worker
 from scheduler.models import App
+from scheduler.queries import alerts
 
 
 class Command(BaseCommand):
-    """``check_science [APP...]``."""
+    """``check_science [APP...] [--suggest]``."""
 
     help = (
-        "Check the validator and the assimilator of apps, and the options that they are given, as "
-        "far as can be seen without running science. Exit status: 0 all is well, 1 it is not."
+        "Check that the validator, assimilator, generator and trickle handlers of apps are built in "
+        "or in the allow-list (PLUGINS), and the options that they are given, as far as can be seen "
+        "without running science; and whether science code can be confined. "
+        "Exit status: 0 all is well, 1 it is not."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Ask which apps."""
         parser.add_argument("apps", metavar="APP", nargs="*", help="all, if none is named")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument(
+            "--suggest",
+            action="store_true",
+            help="print a PLUGINS file with what apps name and the allow-list lacks, to be reviewed",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Check and say what is wrong."""
+        """Check and print what is wrong."""
         apps = App.objects.order_by("name")
         if options["apps"]:
             apps = apps.filter(name__in=options["apps"])
@@ -39,38 +46,22 @@ class Command(BaseCommand):
             for name in sorted(unknown)
         ]
         for app in apps:
+            facts = model_to_dict(app, fields=alerts.SCIENCE_COLUMNS)
             wrong += [
                 {"app": app.name, "part": part, "sentence": sentence}
-                for part, sentence in (
-                    ("validator", validator_trouble(app)),
-                    ("assimilator", assimilator_trouble(app)),
-                )
-                if sentence
+                for part, sentence in alerts.science_refusals(facts)
             ]
+        warning = worker.warning()
+        if options["suggest"]:
+            self.stdout.write(suggested(apps))
+            return
         if options["json"]:
-            self.stdout.write(json.dumps({"checked": len(apps), "wrong": wrong}))
+            said = {"checked": len(apps), "wrong": wrong, "warning": warning}
+            self.stdout.write(json.dumps(said))
         else:
             lines = [f"{one['app']}: {one['part']}: {one['sentence']}" for one in wrong]
             count = f"{len(apps)} app{'s' * (len(apps) != 1)} checked: "
             lines.append(f"{count}{len(wrong) or 'nothing'} wrong.")
-            self.stdout.write("\n".join(lines))
+            self.stdout.write("\n".join([*lines, *([warning] if warning else [])]))
         if wrong:
             sys.exit(1)
-
-
-def validator_trouble(app: App) -> str:
-    """Why an app's validator can judge nothing; empty if it may."""
-    try:
-        validators.check(app.validator, app.validator_options)
-    except (UnknownValidator, BadOptions) as error:
-        return str(error)
-    return ""
-
-
-def assimilator_trouble(app: App) -> str:
-    """Why an app's assimilator can take nothing; empty if it may."""
-    try:
-        assimilators.find(app.assimilator, app.assimilator_options, app.science_time_limit)
-    except (UnknownAssimilator, BadOptions) as error:
-        return str(error)
-    return ""

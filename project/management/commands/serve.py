@@ -19,6 +19,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
+from daemons.science import worker
 from project import folders, keys
 from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
@@ -122,6 +123,8 @@ class Command(BaseCommand):
             self.stdout.write("stopped")
 
     def _welcome(self, url: str, password: str | None, *, quiet: bool) -> None:
+        if warning := worker.warning():
+            _say(warning)
         if quiet:
             _say(f"it answers at {url}")
             return
