@@ -277,8 +277,8 @@ MEANINGS = {
     "arrived. Without, what a power cut loses is found by the validator and computed again.",
     "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([operating.md]"
     "(../operating.md#plug-ins-and-confinement)); without one, apps can use what is built in.",
-    "SCIENCE_SOCKET": "The Unix socket of the science service; empty: each daemon starts workers of "
-    "its own.",
+    "SCIENCE_SOCKET": "The Unix socket of the science service; empty: each daemon starts workers "
+    "of its own.",
     "SCIENCE_CONFINEMENT": "How workers are confined; `auto` takes the first that works.",
     "SCIENCE_MEMORY_MB": "Memory of one process of science code, in MiB of addresses.",
     "SCIENCE_FILE_MB": "Largest file that science code can write, in MiB.",

@@ -340,7 +340,7 @@ class Posted:
     excerpt: str
 
 
-def post(  # noqa: PLR0913 - a request and its limits
+def post(
     url: str,
     body: bytes,
     headers: dict[str, str],

@@ -35,7 +35,8 @@ def suggested(apps: Iterable[App]) -> str:
                 lines.append(_entry(kind, name, options, app.name))
             elif first[1] != options:
                 lines.append(
-                    f"# App {app.name} has the {kind} {name} with other options: {_value(options)}\n"
+                    f"# App {app.name} has the {kind} {name} with other options: "
+                    f"{_value(options)}\n"
                     "# Add an entry of another name for it, and change the app.\n"
                 )
     return "\n".join(lines) if entries else "# Nothing is missing from the allow-list."
@@ -68,7 +69,7 @@ def _entry(kind: str, name: str, options: dict[str, Any], app: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value(value: Any) -> str:
+def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
     """JSON as TOML writes it on one line; null has no counterpart there."""
     if isinstance(value, dict):
         pairs = (f"{_key(name)} = {_value(its)}" for name, its in value.items() if its is not None)

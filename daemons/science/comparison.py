@@ -26,8 +26,8 @@ class Question:
     """What is to be compared: results by id, with what each brought.
 
     `validator` is built in, or a target of the allow-list.  With `canonical`, one of the results,
-    the others are compared with it alone.  Fewer readable ones than `at_least` are not compared.  `folder` is where programs and modules of the project's
-    own science lie.
+    the others are compared with it alone.  Fewer readable ones than `at_least` are not compared.
+    `folder` is where programs and modules of the project's own science lie.
     """
 
     validator: str

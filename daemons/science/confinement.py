@@ -222,7 +222,7 @@ def _own_folder(user: int | None) -> str:
     return folder
 
 
-def spawn(  # noqa: PLR0913 - what a process needs
+def spawn(
     form: str,
     profile: Profile,
     channel: int,

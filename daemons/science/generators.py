@@ -115,7 +115,7 @@ def run(
     ask_again = None
     try:
         for workunit in islice(generate(count, options, state), count):
-            made.append(_plain(workunit))
+            made.append(_plain(workunit))  # noqa: PERF401 - what was made before a Defer counts
     except Defer as defer:
         ask_again = defer.until
     try:

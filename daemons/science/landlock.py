@@ -48,7 +48,8 @@ def version() -> int:
     """The version of the kernel's Landlock ABI; 0 if it has none."""
     if platform.system() != "Linux" or platform.machine() not in _MACHINES:
         return 0
-    return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG))
+    found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
+    return max(0, found)
 
 
 def confine(

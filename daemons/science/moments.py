@@ -12,7 +12,7 @@ from daemons.science.messages import BadMessage, a_number, a_text, an_object
 _LONGEST: Final = 366 * 86_400
 
 
-def moment_message(until: datetime | timedelta) -> dict[str, Any]:
+def moment_message(until: object) -> dict[str, Any]:
     """A moment with a time zone, or a duration from now; raises TypeError for anything else."""
     if isinstance(until, timedelta):
         return {"seconds": until.total_seconds()}

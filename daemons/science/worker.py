@@ -28,8 +28,15 @@ from django.conf import settings
 from daemons.science import confinement
 from daemons.science.confinement import Profile, Started
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.messages import LENGTH, MAX_SENTENCE, MAX_TRACEBACK, BadMessage
-from daemons.science.messages import a_text, status_of, unpacked
+from daemons.science.messages import (
+    LENGTH,
+    MAX_SENTENCE,
+    MAX_TRACEBACK,
+    BadMessage,
+    a_text,
+    status_of,
+    unpacked,
+)
 from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE
 from scheduler.policy.plugins import Plugin
 
@@ -73,9 +80,9 @@ def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
     return value
 
 
-def call(  # noqa: PLR0913 - a call, and how its answer is read
+def call(
     target: str,
-    *args: Any,  # noqa: ANN401 - any JSON
+    *args: Any,
     time_limit: timedelta,
     read: Callable[[object], T] = anything,
     profile: Profile | None = None,

@@ -105,7 +105,7 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
     with suppress(OSError):
         os.pwrite(traces, ending.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
     with suppress(OSError):
-        # A process that outlived us may have a copy of it; the daemon must see its end all the same.
+        # A process that outlived us may have a copy of it; the daemon must see its end anyway.
         channel.shutdown(socket.SHUT_RDWR)
 
 

@@ -19,9 +19,9 @@ class Command(BaseCommand):
     """``check_science [APP...] [--suggest]``."""
 
     help = (
-        "Check that the validator, assimilator, generator and trickle handlers of apps are built in "
-        "or in the allow-list (PLUGINS), and the options that they are given, as far as can be seen "
-        "without running science; and whether science code can be confined. "
+        "Check that the validator, assimilator, generator and trickle handlers of apps are built "
+        "in or in the allow-list (PLUGINS), and the options that they are given, as far as can be "
+        "seen without running science; and whether science code can be confined. "
         "Exit status: 0 all is well, 1 it is not."
     )
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--suggest",
             action="store_true",
-            help="print a PLUGINS file with what apps name and the allow-list lacks, to be reviewed",
+            help="print a draft of a PLUGINS file with what apps name and the allow-list lacks",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -165,7 +165,14 @@ class Command(BaseCommand):
             return has_answered or stop.is_set() or children.ended() is not None
 
         wait_until(is_settled, within=READY_WITHIN)
+        if has_answered:
+            _warn_of_science()
         return has_answered
+
+
+def _warn_of_science() -> None:
+    if warning := worker.warning():
+        _say(warning)
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
