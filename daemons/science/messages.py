@@ -100,10 +100,8 @@ def _check_tree(message: object) -> None:
 
 def _check_text(text: str) -> None:
     """PostgreSQL takes neither NUL nor half a surrogate pair."""
-    if (
-        "\0" in text
-        or (not text.isascii()
-        and any("\ud800" <= letter <= "\udfff" for letter in text))
+    if "\0" in text or (
+        not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
     ):
         raise BadMessage("A text has a NUL or a lone surrogate.")
 
