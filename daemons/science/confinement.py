@@ -370,11 +370,12 @@ def _module_paths() -> list[str]:
         os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
     }
     known = (sys.prefix, sys.base_prefix, str(BASE))
-    found = [str(BASE)]
-    for path in sys.path:
-        if path and (os.path.abspath(path) in named or any(_is_in(path, root) for root in known)):
-            found.append(os.path.abspath(path))
-    return list(dict.fromkeys(found))
+    found = [
+        os.path.abspath(path)
+        for path in sys.path
+        if path and (os.path.abspath(path) in named or any(_is_in(path, root) for root in known))
+    ]
+    return list(dict.fromkeys((str(BASE), *found)))
 
 
 def _code_folders() -> list[str]:

@@ -86,7 +86,7 @@ def ancestors():
 def every_environment():
     """What can be read of the environments of all processes, whether or not they are listed."""
     try:
-        numbers = [entry for entry in os.listdir("/proc") if entry.isdecimal()]
+        numbers = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     except OSError:
         numbers = range(1, 2000)
     return [read(f"/proc/{number}/environ") for number in numbers]
@@ -125,7 +125,7 @@ def fork_without_end(most):
 
 def process():
     """A number that no other worker has."""
-    return [os.getpid(), os.stat("/proc/self").st_ino, _BORN]
+    return [os.getpid(), Path("/proc/self").stat().st_ino, _BORN]
 
 
 _BORN = time.monotonic_ns()

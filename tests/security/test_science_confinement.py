@@ -40,7 +40,7 @@ def call(function, *args, **options):
 def service():
     """The science service over its socket, as another user where that one can run our Python."""
     with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
+        Path(folder).chmod(0o777)
         path = f"{folder}/socket"
         process = subprocess.Popen(
             [sys.executable, "-m", "daemons.science.service", path, "--mode", "666"],
@@ -48,7 +48,7 @@ def service():
             **another_user(),
         )
         deadline = monotonic() + 30
-        while not os.path.exists(path) and monotonic() < deadline:
+        while not Path(path).exists() and monotonic() < deadline:
             sleep(0.02)
         yield path
         worker.stop()
