@@ -234,7 +234,7 @@ def _kind(workunit: NewWorkunit) -> str:
         workunit.rsc_memory_bound,
         workunit.rsc_disk_bound,
         workunit.rsc_bandwidth_bound,
-        f"{workunit.delay_bound.total_seconds()} seconds",
+        f"{workunit.delay_bound.total_seconds():f} seconds",
         workunit.min_quorum,
         workunit.target,
         workunit.max_error_results,
