@@ -288,6 +288,10 @@ MEANINGS = {
     "AUDIT_LOG": "A file to which every entry of the audit log is appended as a line of JSON "
     "([roles.md](../roles.md#the-audit-log)); empty: among the other logs.",
     "AUDIT_KEPT_DAYS": "How many days entries of the audit log are kept in the database.",
+    "MAX_SLOW_CLIENTS": "How many clients of one web process may send slowly at a time, and how "
+    "many may read slowly; of more, the slowest are disconnected and come again.",
+    "MIN_FREE_BYTES": "Uploads and submissions are refused while fewer bytes than this would stay "
+    "free in VAR_DIR.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",

@@ -12,6 +12,7 @@ committed, by the logger `manyhands.audit`, so that it can be kept on another ma
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,7 @@ from scheduler.models import Account, AuditEntry
 Event = AuditEntry.Event
 log = logging.getLogger("manyhands.audit")
 _MAX_TEXT = 254
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,15 @@ def _log(entry: AuditEntry) -> None:
         "details": entry.details,
     }
     log.info("audit_entry", extra=fields)
+
+
+def claimed_email(text: str) -> str:
+    """Return what a caller gave as its e-mail address, or "" if it has not the form of one.
+
+    People type their password into the wrong field, and an entry must not keep it.
+    """
+    claimed = text.strip().lower()
+    return claimed if _EMAIL.fullmatch(claimed) else ""
 
 
 def valid_address(text: str | None) -> str | None:

@@ -6,7 +6,6 @@ Django's signals cover every door that calls `django.contrib.auth`; a door of an
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any
 
@@ -18,9 +17,6 @@ from scheduler.operations import audit
 from scheduler.operations.audit import Event
 
 __all__ = ["connect", "failed", "succeeded"]
-
-#: What is recorded of a claimed name: people type their password into the wrong field.
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 def connect() -> None:
@@ -42,8 +38,7 @@ def failed(email: str, *, door: str, now: datetime) -> None:
 
 
 def _refused(event: Event, email: str, door: str, now: datetime) -> None:
-    claimed = email.strip().lower()
-    claimed = claimed if _ADDRESS.fullmatch(claimed) else ""
+    claimed = audit.claimed_email(email)
     with audit.acting(name=claimed, address=audit.current_actor().address):
         audit.record(event, now=now, subject=claimed, details={"door": door})
 

@@ -179,7 +179,7 @@ def _record(
         audit.record(
             event,
             now=attempt.now,
-            subject=attempt.email,
+            subject=audit.claimed_email(attempt.email),
             details={"door": attempt.door, **details},
         )
 
@@ -187,11 +187,13 @@ def _record(
 @contextmanager
 def attributed(attempt: Attempt | None, account_id: int | None = None) -> Iterator[None]:
     """Attribute what is recorded to the attempt's address, unless an edge has named an actor."""
-    if attempt is None or audit.current_actor().address is not None:
+    if attempt is None or audit.current_actor().name:
         yield
         return
     # The column takes addresses only; a zone (fe80::1%eth0) is not part of one.
     is_address = attempt.network != NO_NETWORK
     address = attempt.address.partition("%")[0] if is_address else None
-    with audit.acting(account_id=account_id, name=attempt.email, address=address):
+    with audit.acting(
+        account_id=account_id, name=audit.claimed_email(attempt.email), address=address
+    ):
         yield

@@ -1,4 +1,4 @@
-"""The audit log: an entry is committed with its change, and names the actor."""
+"""The audit log: entries are committed with their change and name the actor."""
 
 from __future__ import annotations
 
