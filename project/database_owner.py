@@ -1,4 +1,4 @@
-"""The system user that runs the embedded PostgreSQL, and what root does in its name.
+"""The system user of the embedded PostgreSQL, and what root does in its name.
 
 PostgreSQL refuses to run as root. Started by root, it runs as the system user `manyhands-postgres`,
 which `useradd` creates, and which owns nothing but the data and the socket folder. It has no

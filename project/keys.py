@@ -1,4 +1,4 @@
-"""Random secrets of the project, each in a file that the first process to need it makes."""
+"""Random secrets of the project, each in a file made at first need."""
 
 from __future__ import annotations
 

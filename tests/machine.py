@@ -1,4 +1,4 @@
-"""Programs of this machine that some tests need, and the Debian packages that bring them.
+"""Programs that some tests need, and the Debian packages that contain them.
 
 `@pytest.mark.needs("busybox")` on a test, or `needs("busybox")` inside a test or fixture: without the
 program the test is skipped, with one line that names the package; in CI (CI=true), which installs

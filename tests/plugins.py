@@ -1,4 +1,4 @@
-"""An allow-list for tests: whatever an app names as a target is allowed under that very name."""
+"""An allow-list for tests that allows every target under its own name."""
 
 from __future__ import annotations
 

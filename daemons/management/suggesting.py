@@ -1,4 +1,4 @@
-"""Writes a draft of the allow-list from what apps name, for installations that had none."""
+"""Writes a draft of the allow-list from what existing apps name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assimilates by a Python function of the allow-list: ``python:package.module.function``.
+"""Assimilates by a Python function of the allow-list.
 
 It is called in a worker process, where it may hang, crash or turn hostile.  What it returns for
 ``var/results`` is written by the daemon.  A function that the allow-list calls `transactional` is

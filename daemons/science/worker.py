@@ -1,4 +1,4 @@
-"""Runs science code in a process of its own, which may hang, crash or turn hostile.
+"""Runs science code in a process that may hang, crash or turn hostile.
 
 Each daemon process has at most `MAX_WORKERS` workers, one per plug-in, and one for what is built
 in.  A worker starts with the first call, serves many, and is replaced after a hang, a crash, an

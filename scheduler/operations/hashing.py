@@ -1,4 +1,4 @@
-"""Hash passwords one at a time, without a database connection, in a bounded queue [operations].
+"""Hash passwords in a bounded queue, without a connection [operations].
 
 Hashing takes a twentieth of a second of a core and 16 MB, on purpose, and any visitor can cause it.
 So one thread of each process hashes.  A request that waits for it gives its database connection

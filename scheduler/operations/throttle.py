@@ -1,4 +1,4 @@
-"""Throttle attempts to log in, at every door and in all processes together [operations].
+"""Throttle log-in attempts at every door, for all processes [operations].
 
 Theory of operation.  An attempt is charged before the account is read and the password checked, so
 that attempts at once count as much as one after another, and a refused attempt is answered alike

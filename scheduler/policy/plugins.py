@@ -1,4 +1,4 @@
-"""The allow-list of plug-ins: the only programs and Python code that apps can have run [pure].
+"""The allow-list of plug-ins: the only code that apps can have run [pure].
 
 An app stores a name.  What runs under that name, with which fixed options, is in the file that the
 setting `PLUGINS` names, which no API and no admin page writes.

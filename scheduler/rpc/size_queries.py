@@ -1,4 +1,4 @@
-"""How many size queries of uploads each network may send: a token bucket in this process."""
+"""Limits size queries of uploads by network: a token bucket in each process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/.well-known/security.txt`: where finders of a vulnerability can report it (RFC 9116)."""
+"""`/.well-known/security.txt`: where to report a vulnerability (RFC 9116)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of the numbers in requests: every number is moved into its range where it is read.
+"""The range of every number in a request, applied where the number is read.
 
 A volunteer's client can send any number.  What is stored is averaged, summed and multiplied with
 values of other hosts, so that one value near the limits of its type could stop the statement for

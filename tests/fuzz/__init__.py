@@ -1,1 +1,1 @@
-"""Fuzzing: mutated requests of every kind, in process and over HTTP (`make test-fuzz`)."""
+"""Fuzzing: mutated requests of every kind, in process and over HTTP."""

@@ -1,4 +1,4 @@
-"""Sends a request that was kept again: `python -m tests.fuzz replay FILE`, in a new project."""
+"""Replays a kept request in a new project: `python -m tests.fuzz replay FILE`."""
 
 from __future__ import annotations
 

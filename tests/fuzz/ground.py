@@ -1,4 +1,4 @@
-"""A project to be fuzzed: its database, its server process, its workers, and the table of outcomes."""
+"""A project to fuzz: its database, server, workers and table of outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of requests: of bytes, XML, forms, multipart, JSON, headers and addresses."""
+"""Mutations of requests: bytes, XML, forms, multipart, JSON, headers, addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP requests as bytes, and how one is answered in process: no server, no socket."""
+"""HTTP requests as bytes, and their replies in process, without a server."""
 
 from __future__ import annotations
 

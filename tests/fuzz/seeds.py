@@ -1,4 +1,4 @@
-"""Good requests to begin with: the golden captures, filled with what there is, and the API's."""
+"""Valid requests to mutate: the golden captures and the API's."""
 
 from __future__ import annotations
 

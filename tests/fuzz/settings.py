@@ -1,4 +1,4 @@
-"""The project's settings for fuzzing: a cheap password hasher, and throttles that let all through."""
+"""Settings for fuzzing: a cheap password hasher, and throttles raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutated requests leave no traceback, no 5xx but a deliberate 503, and no wrong state.
+"""Mutated requests cause no traceback, no unplanned 5xx and no wrong state.
 
 ``make test-fuzz`` sends a million, nine of ten in process; ``REQUESTS`` and ``SEED`` choose others.
 """

@@ -1,4 +1,4 @@
-"""One process that fuzzes: `python -m tests.fuzz.worker` with a plan as JSON on standard input."""
+"""One fuzzing process: reads its plan as JSON from standard input."""
 
 from __future__ import annotations
 

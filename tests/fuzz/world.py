@@ -1,4 +1,4 @@
-"""What there is to be asked for: accounts, apps, work, hosts, files; made once in a new project."""
+"""The rows and files that fuzzed requests refer to, made once in a new project."""
 
 from __future__ import annotations
 

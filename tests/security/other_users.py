@@ -1,4 +1,4 @@
-"""Runs a function as another user of this machine, as a broken-in service would run code."""
+"""Runs a function as another user of this machine, as an intruder would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst value of every field and parameter of the API: never a 5xx, and work goes on.
+"""The worst value of every field and parameter of the API never causes a 5xx.
 
 The fields come from the schema, so that a new one is tested at once.  Values go beyond the schema's
 bounds, where tests that keep to it do not.

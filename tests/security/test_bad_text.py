@@ -1,4 +1,4 @@
-"""NUL, bad UTF-8 and non-ASCII text, wherever a request holds text: never a 5xx or a traceback."""
+"""NUL, bad UTF-8 and non-ASCII text in a request never cause a 5xx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashing a password holds no database connection, and waits in a queue that has an end."""
+"""Passwords are hashed in a bounded queue, without a database connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request locks only what belongs to its own account, whatever ids and names it contains."""
+"""A request locks only rows of its own account, whatever ids it contains."""
 
 from __future__ import annotations
 

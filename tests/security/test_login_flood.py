@@ -1,4 +1,4 @@
-"""Log-ins by the dozen at once leave scheduler RPCs answered: a real web process is flooded."""
+"""Dozens of concurrent log-ins leave scheduler RPCs answered."""
 
 from __future__ import annotations
 

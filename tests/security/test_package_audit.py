@@ -1,4 +1,4 @@
-"""The audit of pinned packages fails for a vulnerability, not for a database that is away."""
+"""The package audit fails for a vulnerability, not for an absent database."""
 
 from __future__ import annotations
 

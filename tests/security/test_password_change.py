@@ -1,4 +1,4 @@
-"""A changed password ends what the old one gave access to, at every door that changes one."""
+"""A changed password ends what the old one gave access to, at every door."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key that a client holds never submits work; a submission key does nothing else."""
+"""A key that a client holds never submits work; submission keys do only that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One throttle for every password door: shared, by network and account, no victim locked out."""
+"""One throttle for every password door, which never locks a victim out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst values of every field of a scheduler request: nothing else is hurt by them.
+"""The worst value of every field of a scheduler request breaks nothing else.
 
 The fields come from the table of shapes that reads requests, so that a field added there is tested
 at once.

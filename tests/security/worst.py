@@ -1,4 +1,4 @@
-"""The worst values of every field: texts of numbers, and requests that contain them."""
+"""The worst values of every field, and requests that contain them."""
 
 from __future__ import annotations
 
