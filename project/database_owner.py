@@ -55,7 +55,7 @@ class DataOwner:
     def is_current_user(self) -> bool:
         return os.geteuid() == self.uid
 
-    def process_options(self) -> dict[str, Any]:
+    def popen_options(self) -> dict[str, Any]:
         """Return the options of `subprocess` that start a program as this user."""
         options: dict[str, Any] = {"env": environment()}
         if not self.is_current_user:
@@ -73,7 +73,7 @@ class DataOwner:
             text=True,
             check=False,
             cwd=cwd,
-            **self.process_options(),
+            **self.popen_options(),
         )
 
     def write(self, folder: Path, name: str, content: str) -> None:

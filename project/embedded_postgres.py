@@ -410,7 +410,7 @@ class EmbeddedPostgres:
                     check=True,
                     cwd=self.data,
                     pass_fds=[folder],
-                    **owner.process_options(),
+                    **owner.popen_options(),
                 )
             finally:
                 os.close(log)

@@ -47,11 +47,11 @@ def main() -> None:
     parser.add_argument("socket", nargs="?", help="the path to listen on, without systemd's")
     parser.add_argument("--mode", default="660", help="the socket's permissions (660)")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=logging.INFO, handlers=[_log_handler()])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     form = confinement.best_form(os.environ.get("SCIENCE_CONFINEMENT", "").strip() or "auto")
     listener = _listener(options.socket, int(options.mode, 8))
-    log.info("science_service_started form=%s uid=%s", form, os.getuid())
+    log.info("science_service_started", extra={"fields": f"form={form} uid={os.getuid()}"})
     seats = threading.BoundedSemaphore(MAX_WORKERS)
     with suppress(KeyboardInterrupt), listener:
         while True:
@@ -59,8 +59,17 @@ def main() -> None:
             if seats.acquire(blocking=False):
                 threading.Thread(target=_serve, args=(connection, form, seats), daemon=True).start()
             else:
-                log.error("workers_exhausted max=%s", MAX_WORKERS)
+                log.error("workers_exhausted", extra={"fields": f"max={MAX_WORKERS}"})
                 connection.close()
+
+
+def _log_handler() -> logging.Handler:
+    """Log as the project does; its own formatter needs settings, which this process has not."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        logging.Formatter("%(levelname)s %(name)s %(message)s %(fields)s", defaults={"fields": ""})
+    )
+    return handler
 
 
 def _listener(path: str | None, mode: int) -> socket.socket:
@@ -93,7 +102,7 @@ def _serve(connection: socket.socket, form: str, seats: threading.BoundedSemapho
         if process is not None:
             process.wait()
     except (OSError, ValueError, TypeError) as error:
-        log.warning("daemon_refused reason=%s", error)
+        log.warning("daemon_refused", extra={"fields": f"reason={error}"})
     finally:
         if traces >= 0:
             os.close(traces)

@@ -1,4 +1,4 @@
-"""Where a command gets a password from: a file, the environment, an option, or a prompt."""
+"""Where a command reads a password: a file, the environment, an option, a prompt."""
 
 from __future__ import annotations
 

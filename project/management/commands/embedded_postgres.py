@@ -1,4 +1,4 @@
-"""Starts or stops the embedded PostgreSQL, shows its state, or runs psql or pg_dump on it."""
+"""Starts, stops and inspects the embedded PostgreSQL; runs psql or pg_dump on it."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ RULES = (
         (API,),
     ),
     Switch(
-        "Who manages an app names no program of the server's, and no pay",
-        Code("scheduler.policy.app_rights:_is_reserved", always(False)),
+        "Managers of an app do not set its weight or its credit",
+        Code("scheduler.policy.app_rights:reserved", always([])),
         (APP_RIGHTS,),
     ),
     Switch(
