@@ -59,6 +59,7 @@ class Programme:
         """Measure, print, keep."""
         began = time.monotonic()
         crowd.build()
+        EmbeddedPostgres(VAR).convert()
         call_command("migrate", verbosity=0, interactive=False)
         EmbeddedPostgres(VAR).grant_parameters("session_replication_role")
         signing.ensure_keys()

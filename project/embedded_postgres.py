@@ -229,6 +229,23 @@ class EmbeddedPostgres:
         where = {"host": str(self.sockets), "port": PORT, "user": role, "dbname": database}
         return where | {"password": self._password(role)}
 
+    def convert(self) -> bool:
+        """Convert an earlier version's data, whose server may still run; False if up to date.
+
+        Breaks off the connections of such a server.
+        """
+        if not self.is_outdated():
+            return False
+        with self._lock():
+            # Another process may have converted it meanwhile.
+            if not self.is_outdated():
+                return False
+            found = self.postmaster()
+            if found and found.alive and found.serves(self.data):
+                self._end(found)
+            self._start()
+        return True
+
     def grant_parameters(self, *parameters: str) -> None:
         """Let the project's role set these parameters: for tests and benchmarks."""
         with psycopg.connect(**self.superuser_conninfo()) as connection:  # type: ignore[arg-type]

@@ -81,6 +81,8 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, r
     """Name the test database after this session, so that two may run side by side."""
     from django.db import connection
 
+    if connection.embedded:
+        connection.embedded.convert()  # an earlier version's, which may still run
     if request.config.getvalue("reuse_db"):
         return
     session = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -310,6 +311,23 @@ def test_earlier_data_are_converted_in_place_without_loss(earlier):
                 connection.execute(statement)
     with pytest.raises(psycopg.OperationalError, match="password"):
         connect(earlier, password="", user="manyhands").close()
+
+
+def test_two_processes_convert_a_running_earlier_server_once(earlier):
+    programs = reachable_programs()
+    kwargs = {"user": NOBODY, "group": pwd.getpwuid(NOBODY).pw_gid} if os.geteuid() == 0 else {}
+    words = [programs / "postgres", "-D", earlier.data, "-c", "listen_addresses="]
+    options = ["-c", f"unix_socket_directories={earlier.data}", "-c", "fsync=off"]
+    running = subprocess.Popen([*words, *options], stderr=subprocess.DEVNULL, cwd="/", **kwargs)
+    assert wait_until(lambda: answers({"host": str(earlier.data), "user": "manyhands"}), within=30)
+
+    with ThreadPoolExecutor(2) as pool:
+        converted = sorted(pool.map(lambda _: earlier.convert(), range(2)))
+
+    assert converted == [False, True]
+    assert running.wait(30) == 0, "the earlier server was stopped"
+    with connect(earlier) as connection:
+        assert connection.execute("SELECT count(*) FROM workunits").fetchone() == (1000,)
 
 
 @needs_root

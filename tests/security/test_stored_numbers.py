@@ -13,7 +13,7 @@ from tests.rows import a_host, a_result, a_workunit
 
 pytestmark = pytest.mark.django_db
 
-migration = import_module("scheduler.migrations.0003_clamp_numbers")
+migration = import_module("scheduler.migrations.0006_clamp_numbers")
 
 
 class Editor:

@@ -331,10 +331,7 @@ def convert_database() -> None:
     """Convert an earlier version's embedded PostgreSQL, which may still run and trust everybody."""
     if not settings.DATABASES["default"].get("EMBEDDED"):
         return
-    server = EmbeddedPostgres(settings.VAR_DIR)
-    if server.is_outdated():
-        server.stop()
-        server.ensure_running()
+    if EmbeddedPostgres(settings.VAR_DIR).convert():
         _say("the embedded PostgreSQL now runs as a user of its own and requires a password")
 
 
