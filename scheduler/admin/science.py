@@ -57,8 +57,6 @@ class AppForm(FormBase):
             cleaned["trickle_handlers"] = {}
         if "size_bounds" in cleaned and cleaned["size_bounds"] is None:
             cleaned["size_bounds"] = []
-        if "validator" not in self.fields:  # shown, not asked for: RESERVED_FIELDS
-            return cleaned
         science = {name: cleaned.get(name) for name in self.fields}
         for name, refusal in alerts.science_refusals(science):
             self.add_error(name, refusal)

@@ -123,6 +123,7 @@ QUERIES: Mapping[str, Callable[[Owned], Any]] = {
 BODIES: Mapping[str, Callable[[Owned], Any]] = {
     "create_app": lambda one: {"name": "new"},
     "create_queue": lambda one: {"name": "new"},
+    "read_weak_key": lambda one: {"email": one.account.email, "password": "not the password"},
     "create_token": lambda one: {"name": "new", "scopes": ["read"]},
     "create_batch": lambda one: {"name": "new", "app": one.app.name, "after": one.batch.pk},
     "cancel_workunits": lambda one: {"ids": [one.workunit.pk]},

@@ -97,7 +97,7 @@ def json_operations():
 
 @pytest.fixture
 def owned():
-    return everything("ada", is_staff=True)
+    return everything("ada", is_superuser=True)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def test_options_are_shown_to_managers_and_staff_only():
     manager, submitter = an_account("manager"), an_account("submitter")
     submitters.allow(manager, apps=[app], may_manage=True, now=NOON)
     submitters.allow(submitter, apps=[app], now=NOON)
-    staff = an_account("staff", is_staff=True)
+    staff = an_account("staff", is_superuser=True)
     assert seen_by(a_program(manager)) == (OPTIONS, OPTIONS)
     assert seen_by(a_program(staff, *ALL_SCOPES)) == (OPTIONS, OPTIONS)
     assert seen_by(a_program(submitter)) == (None, None)

@@ -162,7 +162,7 @@ def test_bad_text_in_a_path(bad):
 
 @pytest.mark.parametrize("bad", FEW)
 def test_bad_text_in_a_query(bad):
-    owned = everything("ada", is_staff=True)
+    owned = everything("ada", is_superuser=True)
     token = (b"Authorization", b"Bearer " + a_token(owned.account, *ALL_SCOPES).encode())
     cookie = (b"Cookie", staff_cookie())
     text = quote_from_bytes(bad, safe="")
@@ -187,7 +187,7 @@ def test_bad_text_in_a_query(bad):
 
 @pytest.mark.parametrize("bad", FEW)
 def test_bad_text_in_a_header(bad):
-    owned = everything("ada", is_staff=True)
+    owned = everything("ada", is_superuser=True)
     token = (b"Authorization", b"Bearer " + a_token(owned.account, *ALL_SCOPES).encode())
     for name in HEADERS:
         for target in (
@@ -256,7 +256,7 @@ def test_bad_text_in_the_log_in_form(bad):
 
 @pytest.mark.parametrize("bad", [*BAD, b"\\u0000", b"\\ud800"])
 def test_bad_text_in_json(bad):
-    owned = everything("ada", is_staff=True)
+    owned = everything("ada", is_superuser=True)
     token = (b"Authorization", b"Bearer " + a_token(owned.account, *ALL_SCOPES).encode())
     kind = (b"Content-Type", b"application/json")
     for operation in operations():

@@ -36,7 +36,7 @@ def test_creating_a_command_app_is_refused_with_a_hint() -> None:
 def test_a_script_app_is_not_made_a_command_app() -> None:
     app = apps.create(name="sum", kind="script", now=NOON)
     with pytest.raises(apps.BadApp, match="COMMAND_APPS=true"):
-        apps.change(app, kind="command")
+        apps.change(app, kind="command", now=NOON)
 
 
 def test_the_admin_makes_no_command_app(admin_client) -> None:

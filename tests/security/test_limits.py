@@ -64,7 +64,7 @@ class TestLargeOutputs:
         from scheduler.operations import api_tokens
 
         an_app("sieve")
-        ada = an_account("ada", is_staff=True)
+        ada = an_account("ada", is_superuser=True)
         token = api_tokens.create(account=ada, name="t", scopes=["submit"], now=NOON)[1]
         outputs = [{"open_name": "out", "max_nbytes": LIMIT + 1}]
         body = {"app": "sieve", "defaults": {"outputs": outputs}, "workunits": [{"name": "a"}]}

@@ -57,7 +57,7 @@ def evil(tmp_path):
 def a_manager(*apps):
     ada = an_account("ada")
     submitters.allow(ada, apps=list(apps), may_manage=True, now=NOON)
-    return a_program(ada)
+    return a_program(ada, "read", "submit", "manage")
 
 
 def compared(app):
@@ -163,7 +163,7 @@ def test_what_is_not_allowed_is_refused_by_every_way_to_set_it(facts, said):
         apps.create(name="primes", now=NOON, **facts)
     app = an_app("primes")
     with pytest.raises(apps.BadApp, match=re.escape(said)):
-        apps.change(app, **facts)
+        apps.change(app, **facts, now=NOON)
     form_of_staff = modelform_factory(App, form=AppForm, fields=list(facts))
     data = {
         name: fact if isinstance(fact, str) else json.dumps(fact) for name, fact in facts.items()
@@ -175,7 +175,7 @@ def test_what_is_not_allowed_is_refused_by_every_way_to_set_it(facts, said):
 def test_existing_apps_that_name_more_are_reported(capsys):
     an_app("primes", generator="python:os.system", trickle_handlers={"news": "python:os.system"})
     an_app("sums", validator="script:judge", validator_options={"init": False})
-    assert len(alerts.unknown_science()) == 3
+    assert len(alerts.facts(now=NOON).unknown_science) == 3
     with pytest.raises(SystemExit):
         call_command("check_science")
     said = capsys.readouterr().out
@@ -192,7 +192,7 @@ def test_a_draft_of_the_allow_list_makes_existing_apps_work(settings, capsys):
     an_app("other", trickle_handlers={"news": "python:my.science.news"}, generator="copy:x")
     call_command("check_science", "--suggest")
     settings.PLUGINS = plugins.read(tomllib.loads(capsys.readouterr().out))
-    assert alerts.unknown_science() == ()
+    assert alerts.facts(now=NOON).unknown_science == ()
 
 
 @pytest.mark.parametrize(
