@@ -40,8 +40,8 @@ class WeakKey(Endpoint):
         tag="tokens",
         answer=WeakKeyOut,
         body=WeakKeyQuery,
-        access=Access.PUBLIC,
-        problems=(401, 429),
+        access=Access.OPTIONAL,
+        problems=(429,),
     )
     def post(self, request: Request) -> Response:
         """By e-mail address and password.

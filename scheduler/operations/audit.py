@@ -11,6 +11,7 @@ committed, by the logger `manyhands.audit`, so that it can be kept on another ma
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -90,7 +91,8 @@ def record(
         actor=_text(actor.name),
         address=valid_address(actor.address),
         subject=_text(subject),
-        details=dict(details or {}),
+        # Values of other types, such as decimals, are kept as text.
+        details=json.loads(json.dumps(dict(details or {}), default=str)),
     )
     transaction.on_commit(lambda: _log(entry), robust=True)
 

@@ -161,7 +161,7 @@ def test_what_comes_after_everything_else_was_deleted_goes_too():
             ],
             results=handout.known_results(reported_ids=[late.pk], names=[], host_ids=[]),
             records={},
-            apps=catalog._read().apps,
+            apps=catalog._read(commands=False).apps,
             now=rows.hours(1),
         )
     late.refresh_from_db()

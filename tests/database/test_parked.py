@@ -115,6 +115,7 @@ class TestRetry:
         assert ScienceFailure.objects.count() == 0
         assert a_pass(assimilator).done == {"assimilated": 1}
 
+    @pytest.mark.usefixtures("targets_allowed")
     def test_a_parked_workunits_story_from_its_failures_to_its_retry(self):
         app = rows.an_app(assimilator="table", assimilator_options={"table": "sums"})
         workunit = finished(app, name="wu_1", data=b'{"sum": 3}')

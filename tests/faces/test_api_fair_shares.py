@@ -21,7 +21,9 @@ CLAIMS = 1000
 
 @pytest.mark.parametrize(("shares", "part"), [((1, 1), 0.5), ((1, 3), 0.25)])
 def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
-    settings.PROJECT = replace(settings.PROJECT, fair_share=True, daily_quota=10_000)
+    settings.PROJECT = replace(
+        settings.PROJECT, fair_share=True, daily_quota=10_000, max_promised_bytes=0
+    )
     app = an_app(one_result_per="nothing", max_in_progress_per_cpu=10_000)
     scientists = [Scientist() for _ in shares]
     for one, share in zip(scientists, shares, strict=True):

@@ -336,5 +336,5 @@ def test_publishing_for_six_platforms_takes_a_bounded_number_of_statements(
     staff, django_assert_max_num_queries
 ) -> None:
     an_app()
-    with django_assert_max_num_queries(83):
+    with django_assert_max_num_queries(85):
         send(staff, ("run.sh", RUN))

@@ -195,9 +195,9 @@ def test_publishing_works_where_files_have_one_name_only(var, monkeypatch) -> No
         storage.publish(staged(b"other"), "a_1")
 
 
-def test_published_files_can_be_read_by_a_web_server(var) -> None:
+def test_published_files_can_be_read_by_a_web_server_of_the_group(var) -> None:
     storage.publish(storage.stage_bytes(b"content"), "a_1")
-    assert stat.S_IMODE(storage.download_path("a_1").stat().st_mode) & 0o444 == 0o444
+    assert stat.S_IMODE(storage.download_path("a_1").stat().st_mode) & 0o440 == 0o440
 
 
 def test_downloads_are_synced_and_deleted_in_batches(either_way) -> None:

@@ -175,7 +175,11 @@ def test_replies_are_printed_as_boincs_server_prints_them(reply, text) -> None:
     assert uploads.encode_reply(reply) == expected.encode()
 
 
-@given(st.builds(UploadReply, st.integers(-9, 9), st.none() | texts, st.none() | st.integers(0)))
+@given(
+    st.builds(
+        UploadReply, st.integers(-9, 9), st.none() | texts, st.none() | st.integers(0, 2**63 - 1)
+    )
+)
 def test_a_reply_survives_the_wire(reply) -> None:
     assert uploads.decode_reply(uploads.encode_reply(reply)) == reply
 

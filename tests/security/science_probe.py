@@ -30,7 +30,7 @@ def environment():
 def read(path):
     """The first bytes of a file, or the name of the error."""
     try:
-        return Path(path).read_bytes()[:4096].decode(errors="replace")
+        return Path(path).read_bytes()[:4096].decode(errors="replace").replace("\0", "\n")
     except OSError as error:
         return type(error).__name__
 

@@ -216,7 +216,7 @@ def test_no_secret_is_in_any_entry_whatever_door_is_used(chief, caplog):
         for email in (EMAIL, "new@example.org")
         for password in (PASSWORD, new)
     ]
-    assert (len(entries("token_created")), len(entries("login_failed"))) == (3, 2)
+    assert (len(entries("token_created")), len(entries("login_failed"))) == (3, 3)
     written = str(list(AuditEntry.objects.values())) + caplog.text
     written += str([vars(record) for record in caplog.records])
     secrets = [PASSWORD, new, "a wrong secret", key, *texts, "mh_", *hashes, "hidden"]

@@ -123,7 +123,8 @@ def test_program_is_restored_in_the_slot_before_a_second_start(tmp_path, project
     )
     project.extra = signed("late_1", main) + signed("tool_1", tool) + described
     project.fail = lambda *_: setattr(project, "extra", "") if project.reported else None
-    volunteer(folder, "run", "--until-idle", *FAST)
+    # Unconfined: the programs leave their mark outside the slot.
+    volunteer(folder, "run", "--until-idle", "--confine", "off", *FAST)
     assert mark.read_text() == "good\n"
 
 

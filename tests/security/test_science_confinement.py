@@ -124,7 +124,8 @@ def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "client"))),
     }
     words = [sys.executable, "-c", program]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert "hidden-treasure" not in done.stdout
     assert json.loads(done.stdout)
 
@@ -199,9 +200,13 @@ def test_limits_are_set(form, settings):
 @pytest.mark.parametrize("form", FORMS, indirect=True)
 def test_forking_without_end_ends_with_the_call(form, settings):
     settings.SCIENCE_PROCESSES = 20
+    if form == "bubblewrap":
+        # Root drops to another user where that one can read the inputs; Linux does not limit root.
+        for folder in (settings.VAR_DIR, *settings.VAR_DIR.rglob("*")):
+            folder.chmod(0o755)
     count = call("fork_without_end", 60)
     if form == "bubblewrap" or os.geteuid():
-        assert count < 30  # root itself, where no other user can run Python, is not counted
+        assert count < 30
     worker.stop()
     deadline = monotonic() + 10
     while forked() and monotonic() < deadline:
