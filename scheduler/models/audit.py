@@ -35,6 +35,8 @@ class AuditEntry(models.Model):
         APP_CREATED = "app_created"
         APP_CHANGED = "app_changed"
         HOST_CHANGED = "host_changed"
+        INVITATION_CREATED = "invitation_created"
+        INVITATION_REVOKED = "invitation_revoked"
 
     at = models.DateTimeField()
     event = models.CharField(max_length=40, choices=Event.choices)

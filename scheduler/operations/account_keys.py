@@ -93,6 +93,17 @@ def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet
     return keys if kind is None else keys.filter(kind=kind)
 
 
+def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
+    """Record who calls by a submission key: once a day for each address."""
+    audit.identify(account)
+    audit.record_daily(
+        audit.Event.KEY_USED,
+        now=now,
+        subject=f"key {key.pk}",
+        details=_details(AccountKey.Kind(key.kind), key.name),
+    )
+
+
 def revoke_after_password_change(
     account: Account, *, revoke_host_keys: bool, now: datetime
 ) -> dict[str, int]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection
-from datetime import date, datetime
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from scheduler.models import Account, ApiToken, AuditEntry
+from scheduler.models import Account, ApiToken
 from scheduler.operations import audit, roles
 from scheduler.operations.account_keys import lock
 from scheduler.operations.accounts import log_in
@@ -184,7 +184,12 @@ def recognise(text: str, *, now: datetime) -> ApiToken | None:
     audit.identify(token.account)
     if token.last_used_on != now.date():
         ApiToken.objects.filter(pk=token.pk).update(last_used_on=now.date())
-    _note_use(token, now)
+    audit.record_daily(
+        Event.TOKEN_USED,
+        now=now,
+        subject=f"token {token.pk}",
+        details={"scopes": scopes_of(token)},
+    )
     return token
 
 
@@ -201,36 +206,6 @@ def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
                 details={"account": account.email},
             )
     return revoked
-
-
-#: The day, token and address of uses that this process has recorded or found recorded, so that a
-#: request costs a statement only the first time.  Emptied when it is full: then one more is read.
-_noted: set[tuple[date, int, str | None]] = set()
-_MAX_NOTED = 10_000
-
-
-def _note_use(token: ApiToken, now: datetime) -> None:
-    """Record the use of a token, once a day for each address."""
-    address = audit.current_actor().address
-    use = (now.date(), token.pk, address)
-    if use in _noted:
-        return
-    subject = f"token {token.pk}"
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    recorded = AuditEntry.objects.filter(
-        account_id=token.account_id,
-        at__gte=midnight,
-        event=Event.TOKEN_USED,
-        subject=subject,
-        address=audit.valid_address(address),
-    )
-    if not recorded.exists():
-        audit.record(
-            Event.TOKEN_USED, now=now, subject=subject, details={"scopes": scopes_of(token)}
-        )
-    if len(_noted) >= _MAX_NOTED:
-        _noted.clear()
-    _noted.add(use)
 
 
 def _hash(text: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from ipaddress import ip_address
 from typing import Any
 
@@ -95,6 +95,43 @@ def record(
         details=json.loads(json.dumps(dict(details or {}), default=str)),
     )
     transaction.on_commit(lambda: _log(entry), robust=True)
+
+
+#: Uses that this process has recorded or found recorded (day, event, subject, account, address), so
+#: that only the first one costs statements.  Emptied when it is full; the next use is read again.
+_noted: set[tuple[date, str, str, int | None, str | None]] = set()
+_MAX_NOTED = 10_000
+
+
+def record_daily(
+    event: AuditEntry.Event,
+    *,
+    now: datetime,
+    subject: str,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Write an entry unless this day (UTC) has one with the same subject, account and address.
+
+    For events of which each request is one, such as the use of a token.  Concurrent first uses in
+    several processes can each write one.
+    """
+    actor, today = current_actor(), now.astimezone(UTC)
+    address = valid_address(actor.address)
+    use = (today.date(), str(event), subject, actor.account_id, address)
+    if use in _noted:
+        return
+    recorded = AuditEntry.objects.filter(
+        account_id=actor.account_id,
+        at__gte=today.replace(hour=0, minute=0, second=0, microsecond=0),
+        event=event,
+        subject=_text(subject),
+        address=address,
+    )
+    if not recorded.exists():
+        record(event, now=now, subject=subject, details=details)
+    if len(_noted) >= _MAX_NOTED:
+        _noted.clear()
+    _noted.add(use)
 
 
 def _log(entry: AuditEntry) -> None:

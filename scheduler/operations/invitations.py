@@ -10,10 +10,13 @@ import hashlib
 import secrets
 from datetime import datetime
 
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from scheduler.models import Invitation
+from scheduler.operations import audit
 from scheduler.operations.account_keys import AccountRefused
+from scheduler.operations.audit import Event
 
 _MAX_USES, _MAX_NAME = 1_000_000, 100
 
@@ -38,9 +41,20 @@ def make(
         msg = "The invitation would have expired already. Hint: give a later moment, or none."
         raise AccountRefused(msg)
     code = secrets.token_hex(10)
-    made = Invitation.objects.create(
-        code_hash=_hash(code), name=name, max_uses=max_uses, expire_at=expire_at, created_at=now
-    )
+    with transaction.atomic():
+        made = Invitation.objects.create(
+            code_hash=_hash(code), name=name, max_uses=max_uses, expire_at=expire_at, created_at=now
+        )
+        audit.record(
+            Event.INVITATION_CREATED,
+            now=now,
+            subject=f"invitation {made.pk}",
+            details={
+                "name": name,
+                "max_uses": max_uses,
+                "expire_at": None if expire_at is None else expire_at.isoformat(),
+            },
+        )
     return made, code
 
 
@@ -72,7 +86,11 @@ def use(code: str, *, now: datetime) -> None:
 def revoke(invitation_id: int, *, now: datetime) -> bool:
     """Revoke an invitation; returns False if there is none.  Accounts made with it stay."""
     live = Invitation.objects.filter(pk=invitation_id, revoked_at__isnull=True)
-    return bool(live.update(revoked_at=now))
+    with transaction.atomic():
+        revoked = bool(live.update(revoked_at=now))
+        if revoked:
+            audit.record(Event.INVITATION_REVOKED, now=now, subject=f"invitation {invitation_id}")
+    return revoked
 
 
 def _refusal(code: str) -> BadInvitation:

@@ -13,6 +13,7 @@ class KeyOwner(NamedTuple):
 
     account: Account
     kind: AccountKey.Kind
+    key: AccountKey
 
 
 def key_hash(key: str) -> str:
@@ -34,7 +35,7 @@ def find_account_by_key(key: str) -> KeyOwner | None:
         )
         .first()
     )
-    return KeyOwner(found.account, AccountKey.Kind(found.kind)) if found else None
+    return KeyOwner(found.account, AccountKey.Kind(found.kind), found) if found else None
 
 
 def find_account_by_email(email: str) -> Account | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from django.db.models import QuerySet
 
@@ -21,21 +22,32 @@ from scheduler.queries.answers import answers_of
 _NAMESAKES = 10
 
 
-def batch(*, batch_id: int, name: str, said: str) -> Batch | None:
-    """The batch, if the hash is its submitter's for its number; None otherwise."""
+Row = TypeVar("Row", Batch, Result, Workunit)
+
+
+class Owned(NamedTuple, Generic[Row]):
+    """What a submitter asks for, and the key that shows whose it is."""
+
+    row: Row
+    submitter: Account
+    key: AccountKey
+
+
+def batch(*, batch_id: int, name: str, said: str) -> Owned[Batch] | None:
+    """Return the batch if the hash is its submitter's for its number; None otherwise."""
     if batch_id:
         found = Batch.objects.select_related("submitter").filter(pk=batch_id)
     else:
         found = Batch.objects.select_related("submitter").filter(name=name)
     # Names are each submitter's own: the hash says which of them is meant.
     for one in found[:_NAMESAKES]:
-        if _is_from(one.submitter, said, of=str(one.pk)):
-            return one
+        if key := _key_of(one.submitter, said, of=str(one.pk)):
+            return Owned(one, one.submitter, key)
     return None
 
 
-def result(name: str, *, said: str) -> Result | None:
-    """The result of this name, if the hash is its submitter's for it; None otherwise."""
+def result(name: str, *, said: str) -> Owned[Result] | None:
+    """Return the result of this name if the hash is its submitter's for it; None otherwise."""
     found = (
         Result.objects.select_related("workunit__batch__submitter")
         .filter(name=name, workunit__batch__isnull=False)
@@ -43,24 +55,31 @@ def result(name: str, *, said: str) -> Result | None:
     )
     if found is None or found.workunit.batch is None:
         return None
-    return found if _is_from(found.workunit.batch.submitter, said, of=found.name) else None
+    submitter = found.workunit.batch.submitter
+    key = _key_of(submitter, said, of=found.name)
+    return Owned(found, submitter, key) if key else None
 
 
-def workunit_by_name(name: str, *, key: str) -> Workunit | None:
-    """The workunit of this name, if the key is its submitter's; None otherwise."""
+def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
+    """Return the workunit of this name if the key is its submitter's; None otherwise."""
     found = _in_batches().filter(name=name).first()
     if found is None or found.batch is None:
         return None
-    keys = _keys(found.batch.submitter)
-    return found if any(_is_same(known, key) for known in keys) else None
+    submitter = found.batch.submitter
+    for row, text in _keys(submitter):
+        if _is_same(text, key):
+            return Owned(found, submitter, row)
+    return None
 
 
-def workunit(workunit_id: int, *, said: str) -> Workunit | None:
-    """The workunit of this number, if the hash is its submitter's for it; None otherwise."""
+def workunit(workunit_id: int, *, said: str) -> Owned[Workunit] | None:
+    """Return the workunit of this number if the hash is its submitter's for it; None otherwise."""
     found = _in_batches().filter(pk=workunit_id).first()
     if found is None or found.batch is None:
         return None
-    return found if _is_from(found.batch.submitter, said, of=str(workunit_id)) else None
+    submitter = found.batch.submitter
+    key = _key_of(submitter, said, of=str(workunit_id))
+    return Owned(found, submitter, key) if key else None
 
 
 def output(result_id: int, position: int) -> ResultFile | None:
@@ -82,21 +101,22 @@ def _in_batches() -> QuerySet[Workunit]:
     return Workunit.objects.select_related("batch__submitter").filter(batch__isnull=False)
 
 
-def _is_from(account: Account, said: str, *, of: str) -> bool:
-    return any(
-        _is_same(hashlib.md5((key + of).encode(), usedforsecurity=False).hexdigest(), said)
-        for key in _keys(account)
-    )
+def _key_of(account: Account, said: str, *, of: str) -> AccountKey | None:
+    """Return the account's key that the hash was made with; None if none of them was."""
+    for row, text in _keys(account):
+        if _is_same(hashlib.md5((text + of).encode(), usedforsecurity=False).hexdigest(), said):
+            return row
+    return None
 
 
 def _is_same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode("utf-8", "replace"))
 
 
-def _keys(account: Account) -> Iterator[str]:
-    """Yield the submission keys of an account: any of them may have made the hash."""
+def _keys(account: Account) -> Iterator[tuple[AccountKey, str]]:
+    """Yield the submission keys of an account with their texts: any may have made the hash."""
     if not account.is_active:
         return
     submission_keys = account.keys.filter(kind=AccountKey.Kind.SUBMISSION, revoked_at__isnull=True)
     for key in submission_keys:
-        yield signing.unseal(bytes(key.sealed))
+        yield key, signing.unseal(bytes(key.sealed))

@@ -20,7 +20,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from scheduler import storage
 from scheduler.models import Workunit
+from scheduler.operations import account_keys
 from scheduler.queries import counts, remote_outputs
+from scheduler.queries.remote_outputs import Owned, Row
 from scheduler.rpc.submission import xml_reply
 from scheduler.wire import submission_replies as wire
 from scheduler.wire.xml import INT64
@@ -55,36 +57,42 @@ def _error(message: str) -> HttpResponse:
 Asked = Mapping[str, str]
 
 
-def _result_file(asked: Asked, _now: datetime) -> HttpResponseBase:
-    found = remote_outputs.result(_name(asked, "result_name"), said=asked.get("auth_str", ""))
+def _recorded(found: Owned[Row] | None, what: str, now: datetime) -> Row:
+    """Return what was found, and record the use of the key; raises `_NoOutput`."""
     if found is None:
-        raise _NoOutput(_NOT_YOURS.format("job instance"))
+        raise _NoOutput(_NOT_YOURS.format(what))
+    account_keys.record_use(found.submitter, found.key, now=now)
+    return found.row
+
+
+def _result_file(asked: Asked, now: datetime) -> HttpResponseBase:
+    asked_for = remote_outputs.result(_name(asked, "result_name"), said=asked.get("auth_str", ""))
+    found = _recorded(asked_for, "job instance", now)
     return _one(found.pk, _number(asked, "file_num"))
 
 
-def _workunit_file(asked: Asked, _now: datetime) -> HttpResponseBase:
-    found = remote_outputs.workunit_by_name(_name(asked, "wu_name"), key=asked.get("auth_str", ""))
-    if found is None:
-        raise _NoOutput(_NOT_YOURS.format("workunit"))
+def _workunit_file(asked: Asked, now: datetime) -> HttpResponseBase:
+    name, key = _name(asked, "wu_name"), asked.get("auth_str", "")
+    found = _recorded(remote_outputs.workunit_by_name(name, key=key), "workunit", now)
     return _one(_canonical(found), _number(asked, "file_num"))
 
 
 def _workunit_files(asked: Asked, now: datetime) -> HttpResponseBase:
-    found = remote_outputs.workunit(_number(asked, "wu_id"), said=asked.get("auth_str", ""))
-    if found is None or found.batch_id is None:
+    asked_for = remote_outputs.workunit(_number(asked, "wu_id"), said=asked.get("auth_str", ""))
+    found = _recorded(asked_for, "workunit", now)
+    if found.batch_id is None:
         raise _NoOutput(_NOT_YOURS.format("workunit"))
     _canonical(found)
     return _zip(f"{found.name}.zip", found.batch_id, found.pk, now)
 
 
 def _batch_files(asked: Asked, now: datetime) -> HttpResponseBase:
-    found = remote_outputs.batch(
+    asked_for = remote_outputs.batch(
         batch_id=_number(asked, "batch_id"),
         name=_name(asked, "batch_name"),
         said=asked.get("auth_str", ""),
     )
-    if found is None:
-        raise _NoOutput(_NOT_YOURS.format("batch"))
+    found = _recorded(asked_for, "batch", now)
     return _zip(f"batch_{found.pk}.zip", found.pk, None, now)
 
 

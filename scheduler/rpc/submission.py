@@ -23,7 +23,15 @@ from django.views.decorators.http import require_http_methods
 
 from scheduler import storage
 from scheduler.models import Account, AccountKey, Batch
-from scheduler.operations import batches, files, maintenance, quotas, sent_files, templates
+from scheduler.operations import (
+    account_keys,
+    batches,
+    files,
+    maintenance,
+    quotas,
+    sent_files,
+    templates,
+)
 from scheduler.operations import remote_submission as operations
 from scheduler.operations.remote_submission import RemoteRefused
 from scheduler.operations.submission_checks import SubmissionRefused
@@ -85,7 +93,7 @@ class Call:
     @cached_property
     def account(self) -> Account:
         """Whose key it is; raises `RemoteRefused`, `NotAllowed`."""
-        return account_of(self.said)
+        return account_of(self.said, now=self.now)
 
     @property
     def batch(self) -> Batch:
@@ -182,8 +190,10 @@ def xml_reply(body: bytes) -> HttpResponse:
     return response
 
 
-def account_of(said: Request) -> Account:
-    """Return the account of a submission key; raises `RemoteRefused`, `NotAllowed`.
+def account_of(said: Request, *, now: datetime) -> Account:
+    """Return the account of a submission key, and record its use in the audit log.
+
+    Raises `RemoteRefused`, `NotAllowed`.
 
     The keys of BOINC clients are refused: science programs can read them in `init_data.xml`.
     """
@@ -194,6 +204,7 @@ def account_of(said: Request) -> Account:
     owner = find_account_by_key(key)
     if owner is None or owner.kind is not AccountKey.Kind.SUBMISSION:
         raise RemoteRefused(_NO_SUBMISSION_KEY)
+    account_keys.record_use(owner.account, owner.key, now=now)
     require_submitter(owner.account)
     return owner.account
 

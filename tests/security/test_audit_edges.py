@@ -20,9 +20,8 @@ from django.utils import timezone
 from daemons import housekeeper
 from project.logging import JsonLines, configuration
 from scheduler.models import Account, ApiToken, AuditEntry
-from scheduler.operations import accounts, api_tokens, audit
+from scheduler.operations import accounts, audit
 from scheduler.policy.roles import Right
-from tests.conftest import NOON
 from tests.faces.apis import Program, a_token
 from tests.rows import a_host, an_account
 
@@ -83,7 +82,7 @@ def test_the_use_of_a_token_is_recorded_once_a_day_for_each_address(chief):
 
 def test_another_process_does_not_record_the_same_use_again(chief):
     text = a_token(chief)
-    api_tokens._noted.clear()
+    audit._noted.clear()
     Program(text).send("get", "/me")
     assert len(entries("token_used")) == 1
 
@@ -184,7 +183,9 @@ def test_no_secret_is_in_any_entry_whatever_door_is_used(chief, caplog):
     web = Client()
     web.force_login(chief)
     key = accounts.look_up(
-        email=EMAIL, passwd_hash=accounts.password_digest(email=EMAIL, password=PASSWORD), now=NOON
+        email=EMAIL,
+        passwd_hash=accounts.password_digest(email=EMAIL, password=PASSWORD),
+        now=timezone.now(),
     ).key
     new = "an even longer secret 9"
     texts = []
