@@ -44,6 +44,7 @@ from scheduler.operations.submission_checks import (
     may_wish,
 )
 from scheduler.policy import submission
+from scheduler.policy.names import usable
 from scheduler.policy.work_from_dicts import BadDescription, new_batch, new_workunit
 from scheduler.sql import release
 
@@ -225,7 +226,7 @@ class _PassOne:
         self.first_name = self.last_name = ""
         self._faults: list[LineFault] = []
         self._names: set[int] = set()
-        self._token = secrets.token_hex(4)
+        self._stem = usable(f"{target.name}_{secrets.token_hex(4)}")
         self._midwife = births.Midwife(follows_wishes=may_wish(submitter))
         self._base = self._defaults()
 
@@ -313,7 +314,7 @@ class _PassOne:
             return
         first = self.count - len(chunk)
         for index, workunit in enumerate(workunits):
-            name = workunit.name or f"{self.target.name}_{self._token}_{first + index}"
+            name = workunit.name or f"{self._stem}_{first + index}"
             birth = self._midwife.prepare(workunit, name, inputs.get(index, ()))
             self.spool.add(orjson.dumps(tuple(birth)))
             self.first_name = self.first_name or name

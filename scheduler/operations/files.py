@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scheduler import storage
+from scheduler.policy.names import usable
 from scheduler.sql import execute, fetch, fetch_into, fetch_one
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -145,7 +146,7 @@ def physical_name(hint: str, sha256: str, file_id: int) -> str:
     if not stem or len(suffix) > _MAX_SUFFIX:
         stem, suffix = f"{stem}_{suffix}".strip("_"), ""
     ending = f".{suffix}" if suffix else ""
-    return f"{stem[:_MAX_STEM] or 'file'}_{sha256[:16]}_{base36(file_id)}{ending}"
+    return usable(f"{stem[:_MAX_STEM] or 'file'}_{sha256[:16]}_{base36(file_id)}{ending}")
 
 
 def base36(number: int) -> str:

@@ -31,6 +31,7 @@ from scheduler.operations.submission_checks import (
     may_wish,
 )
 from scheduler.policy import submission
+from scheduler.policy.names import usable
 
 __all__ = [
     "BadWorkunits",
@@ -177,8 +178,8 @@ def write(
 
 
 def _names(app: str, workunits: Sequence[NewWorkunit]) -> tuple[str, ...]:
-    token = secrets.token_hex(4)
-    return tuple(w.name or f"{app}_{token}_{index}" for index, w in enumerate(workunits))
+    stem = usable(f"{app}_{secrets.token_hex(4)}")
+    return tuple(w.name or f"{stem}_{index}" for index, w in enumerate(workunits))
 
 
 def _home(

@@ -9,10 +9,12 @@ Files beside it that are called ``<name>.sig`` are signatures made elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lxml import etree
+
+from scheduler.policy.names import clash, name_fault
 
 VERSION_XML = "version.xml"
 SIGNATURE_SUFFIX = ".sig"
@@ -102,6 +104,14 @@ def unpack(
     """
     for name in files:
         check_relative(name)
+    package = _unpacked(files, main_program, executables)
+    _check_slot_names(package.files)
+    return package
+
+
+def _unpacked(
+    files: Mapping[str, bytes | str], main_program: str | None, executables: Collection[str]
+) -> Package:
     if VERSION_XML in files:
         return _by_description(files, main_program, executables)
     signed = {n for n in files if n.removesuffix(SIGNATURE_SUFFIX) in files.keys() - {n}}
@@ -120,6 +130,22 @@ def unpack(
             for name in sorted(names, key=lambda name: (name != main, name))
         )
     )
+
+
+def _check_slot_names(files: Iterable[PackedFile]) -> None:
+    """Raise `BadPackage` unless clients can place all files in one slot.
+
+    A main program without a name of its own has its physical name there, which is always possible.
+    """
+    names = [file.open_name for file in files if file.open_name]
+    hint = "Hint: rename the file, or give it a <logical_name> of its own in version.xml."
+    for name in names:
+        if why := name_fault(name):
+            msg = f"{name[:80]!r} is not a name that a program can open in its folder: it {why}."
+            raise BadPackage(f"{msg} {hint}")
+    if pair := clash(names):
+        msg = f"The names {pair[0]!r} and {pair[1]!r} cannot be in one folder on every computer."
+        raise BadPackage(f"{msg} {hint}")
 
 
 def version_number(text: str) -> int:

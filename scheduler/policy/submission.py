@@ -18,6 +18,8 @@ from operator import attrgetter
 from typing import Any
 
 from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.facts.work import output_name, result_name
+from scheduler.policy.names import clash, name_fault, usable
 
 #: A workunit's name becomes part of file names and URLs; 200 is the width of its column.
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}")
@@ -226,6 +228,12 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
             f"{name[:60]!r} is not a name for a workunit.",
             "use 1 to 200 letters, digits, dots, dashes and underscores, no two dots in a row.",
         )
+    elif name is not None and usable(output := output_name(result_name(name, 0), 1, 0)) != output:
+        yield Fault(
+            f"{name[:60]!r} is not a name for a workunit: clients refuse outputs whose names begin"
+            " like this.",
+            "begin it with something else than boinc_ or the name of a device of Windows.",
+        )
 
 
 def _words(workunit: NewWorkunit) -> Iterator[Fault]:
@@ -382,8 +390,7 @@ def _inputs(workunit: NewWorkunit) -> Iterator[Fault]:
         yield from _input(file)
     names = [file.open_name for file in workunit.input_files]
     names += [output.open_name for output in workunit.outputs]
-    if len(set(names)) < len(names):
-        yield from _same_names(names)
+    yield from _same_names(names)
 
 
 def _input(file: NewFile) -> Iterator[Fault]:
@@ -412,13 +419,27 @@ def _open_name(name: str) -> Iterator[Fault]:
             f"{name[:60]!r} is not a name that a program can open in its folder.",
             "use a relative name of 1 to 250 characters, without .. and < > & % \\.",
         )
+    elif why := name_fault(name):
+        yield Fault(
+            f"{name[:60]!r} is not a name that a program can open in its folder: it {why}.",
+            "give the input or output another open_name.",
+        )
 
 
 def _same_names(names: Sequence[str]) -> Iterator[Fault]:
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    if (pair := clash(names)) is None:
+        return
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    for name in repeated:
         yield Fault(
             f"The name {name!r} stands for more than one file.",
             "give every input and output an open_name of its own.",
+        )
+    if not repeated:
+        one, other = pair
+        yield Fault(
+            f"The names {one!r} and {other!r} cannot be in one folder on every computer.",
+            "let names differ in more than upper and lower case, and name no file as a folder.",
         )
 
 

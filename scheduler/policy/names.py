@@ -1,0 +1,108 @@
+"""Names of files that every client can use, in its folder of the project and in a slot [pure].
+
+Clients write these names to disks that may not distinguish upper and lower case, next to files of
+their own, on systems that reserve names. A client refuses a result with another name and reports
+it as failed, so such names are refused here first. The rules are those of this project's client
+(`client/volunteer/names.py`), which is the strictest; a test keeps the two in agreement.
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Sequence
+
+_MAX_LENGTH = 255
+# Names that clients or BOINC's library use themselves, in a slot or beside a file of a project.
+_RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt"})
+_RESERVED_PREFIX = "boinc_"
+_RESERVED_SUFFIXES = (".part", ".unzipped")
+# Windows opens a device under these names, whatever the folder and the extension.
+_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul", "conin$", "conout$"}
+    | {f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789"}
+)
+
+
+@functools.lru_cache(maxsize=4096)
+def folded(name: str) -> str:
+    """Return the form under which two names count as the same.
+
+    >>> folded("Worker_1") == folded("worker_1")
+    True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+@functools.lru_cache(maxsize=4096)
+def name_fault(name: str) -> str:
+    """Return why clients refuse a relative name, as the end of a sentence; empty if they do not.
+
+    >>> name_fault("data/out.part1"), name_fault("out.part")
+    ('', "ends with '.part', which clients use themselves")
+    """
+    if not 0 < len(name) <= _MAX_LENGTH:
+        return f"has {len(name)} characters, and 1 to {_MAX_LENGTH} are possible"
+    if not name.isprintable():
+        return "has a control character or one that is not shown"
+    if ".." in name or name.startswith(("/", "~")):
+        return "leads out of its folder"
+    if "%" in name or "\\" in name:
+        return "has a % or a backslash, which BOINC forbids"
+    return next(filter(None, map(_part_fault, name.split("/"))), "")
+
+
+def _part_fault(part: str) -> str:
+    if not part or part.startswith("."):
+        return "has a part that is empty or begins with a full stop"
+    if part != part.rstrip(". "):
+        return "has a part that ends with a full stop or a space"
+    key = folded(part)
+    if key in _RESERVED_NAMES:
+        return f"has {key!r} in it, which clients use themselves"
+    if key.startswith(_RESERVED_PREFIX):
+        return f"begins with {_RESERVED_PREFIX!r}, which clients use themselves"
+    for suffix in _RESERVED_SUFFIXES:
+        if key.endswith(suffix):
+            return f"ends with {suffix!r}, which clients use themselves"
+    if (device := key.partition(".")[0].strip()) in _DEVICES:
+        return f"stands for the device {device!r} on Windows"
+    return ""
+
+
+def clash(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first two names that cannot be in one folder, or None.
+
+    They are equal but for upper and lower case, or one is a folder of the other.
+
+    >>> clash(["in", "out", "IN"]), clash(["a/b", "A"]), clash(["a", "ab", "b"])
+    (('in', 'IN'), ('a/b', 'A'), None)
+    """
+    keys = [folded(name) for name in names]
+    if len(set(keys)) == len(keys) and not any("/" in key for key in keys):
+        return None
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    for name, key in zip(names, keys, strict=True):
+        parts = key.split("/")
+        parents = ["/".join(parts[:count]) for count in range(1, len(parts))]
+        others = [files.get(key), folders.get(key), *(files.get(parent) for parent in parents)]
+        if (other := next((one for one in others if one is not None), None)) is not None:
+            return other, name
+        files[key] = name
+        folders.update(dict.fromkeys(parents, name))
+    return None
+
+
+def usable(name: str) -> str:
+    """Return a physical name, made by this server, in a form that clients do not refuse.
+
+    The name has letters, digits and ``_.+-`` only, and no two full stops in a row.
+
+    >>> usable("boinc_data_12.txt"), usable("in_12.part"), usable("in_12.txt")
+    ('file_boinc_data_12.txt', 'in_12.part_', 'in_12.txt')
+    """
+    key = name.lower()
+    if key.startswith(_RESERVED_PREFIX) or key.partition(".")[0] in _DEVICES:
+        name = f"file_{name}"
+    return f"{name}_" if key.endswith(_RESERVED_SUFFIXES) else name
