@@ -31,6 +31,8 @@ def folded(name: str) -> str:
     >>> folded("Worker_1") == folded("worker_1")
     True
     """
+    if name.isascii():
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -79,19 +81,26 @@ def clash(names: Sequence[str]) -> tuple[str, str] | None:
     (('in', 'IN'), ('a/b', 'A'), None)
     """
     keys = [folded(name) for name in names]
-    if len(set(keys)) == len(keys) and not any("/" in key for key in keys):
+    together = set(keys)
+    if len(together) == len(keys) and not any(
+        parent in together for key in keys if "/" in key for parent in _parents(key)
+    ):
         return None
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
     for name, key in zip(names, keys, strict=True):
-        parts = key.split("/")
-        parents = ["/".join(parts[:count]) for count in range(1, len(parts))]
+        parents = _parents(key)
         others = [files.get(key), folders.get(key), *(files.get(parent) for parent in parents)]
         if (other := next((one for one in others if one is not None), None)) is not None:
             return other, name
         files[key] = name
         folders.update(dict.fromkeys(parents, name))
     return None
+
+
+def _parents(key: str) -> list[str]:
+    parts = key.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def usable(name: str) -> str:

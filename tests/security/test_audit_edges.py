@@ -22,6 +22,7 @@ from project.logging import JsonLines, configuration
 from scheduler.models import Account, ApiToken, AuditEntry
 from scheduler.operations import accounts, audit
 from scheduler.policy.roles import Right
+from tests.conftest import NOON
 from tests.faces.apis import Program, a_token
 from tests.rows import a_host, an_account
 
@@ -183,9 +184,7 @@ def test_no_secret_is_in_any_entry_whatever_door_is_used(chief, caplog):
     web = Client()
     web.force_login(chief)
     key = accounts.look_up(
-        email=EMAIL,
-        passwd_hash=accounts.password_digest(email=EMAIL, password=PASSWORD),
-        now=timezone.now(),
+        email=EMAIL, passwd_hash=accounts.password_digest(email=EMAIL, password=PASSWORD), now=NOON
     ).key
     new = "an even longer secret 9"
     texts = []

@@ -98,14 +98,22 @@ def test_switched_on_it_is_sent() -> None:
     assert name.startswith("sh_")
 
 
-@pytest.mark.parametrize("name", ["boinc_finish_called", "init_data.xml", "_launcher/to/0", "IN"])
-def test_names_that_the_launcher_refuses_are_refused_at_submission(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("boinc_finish_called", "'boinc_finish_called' is not a name that a program can open"),
+        ("init_data.xml", "'init_data.xml' is not a name that a program can open"),
+        ("_launcher/to/0", "'_launcher/to/0' cannot be the name of an input or output"),
+        ("IN", "The names 'in' and 'IN' cannot be in one folder"),
+    ],
+)
+def test_names_that_the_launcher_refuses_are_refused_at_submission(name: str, reason: str) -> None:
     an_app("sum", kind="script")
     new = NewWorkunit(
         input_files=(NewFile(open_name="in", content=b"1"),),
         outputs=(NewOutput(open_name=name),),
     )
-    with pytest.raises(submit.BadWorkunits, match="cannot be the name of an input or output"):
+    with pytest.raises(submit.BadWorkunits, match=reason):
         submit.submit(app="sum", workunits=[new], now=NOON)
 
 
