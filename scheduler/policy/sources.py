@@ -16,7 +16,17 @@ _PORTS: Final = {"http": 80, "https": 443, "rsync": 873}
 _RSYNC_PATH = re.compile(r"[A-Za-z0-9_.~+@=,/-]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]+")
 #: IPv6 addresses in which an IPv4 address stands at the end: NAT64's.
-_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+#: Networks that `ipaddress` counts as the Internet's, in some version of Python or in all: protocol
+#: assignments (Oracle's metadata), 6to4 relays, Azure's agents; site-local, documentation, and the
+#: NAT64 addresses of a network's own, in which IPv4 addresses stand at a place of its choice.
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        *("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32"),
+        *("fec0::/10", "3fff::/20", "64:ff9b:1::/48"),
+    )
+)
 
 
 class BadSource(ValueError):
@@ -137,9 +147,11 @@ def is_public(address: str) -> bool:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
+    if any(found in network for network in _NOT_PUBLIC):
+        return False
     if isinstance(found, ipaddress.IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour
-        if inner is None and any(found in network for network in _NAT64):
+        if inner is None and found in _NAT64:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if found.teredo is not None:
             return False

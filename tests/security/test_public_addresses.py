@@ -1,0 +1,33 @@
+"""The server fetches from, and posts to, no address inside its own network or its cloud."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.policy.sources import is_public
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "192.0.0.192",  # metadata of Oracle's cloud
+        "192.0.0.9",
+        "168.63.129.16",  # the agent's server of Azure's cloud, reachable from inside only
+        "192.88.99.1",
+        "fec0::1",
+        "3fff::1",
+        # A NAT64 prefix of the network's own has the IPv4 address in bits 48 to 87, past bits 64
+        # to 71: this is 10.0.0.1, and only seems to be 8.8.8.8.
+        "64:ff9b:1:a00:0:100:808:808",
+        "::ffff:192.0.0.192",
+        "64:ff9b::a83f:8110",
+        "2002:a83f:8110::1",
+    ],
+)
+def test_an_address_inside_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:4700::1111", "64:ff9b::808:808"])
+def test_an_address_of_the_internet_is_public(address: str) -> None:
+    assert is_public(address)
