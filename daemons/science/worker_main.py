@@ -21,6 +21,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import sys
 import traceback
 from contextlib import suppress
@@ -35,6 +36,8 @@ from daemons.science.interfaces import TransientScienceError
 from daemons.science.messages import LENGTH, packed
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+#: linux/capability.h: three sets of 64 bits follow.
+_CAPABILITY_VERSION_3: Final = 0x20080522
 #: The file of traces has this size; how the worker ended stands in its last bytes.
 TRACES_SIZE, ENDING_SIZE = 65_536, 128
 #: How long a hanging worker may take to write down where it was, and how long the keeper kills what
@@ -196,6 +199,7 @@ def confine(config: Config) -> None:
     """Give up, for good, what the configuration does not leave."""
     os.umask(0o027)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    _drop_capabilities()
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: config.cpu_seconds,
@@ -282,6 +286,21 @@ def _end_with_parent() -> None:
     # It may have died before the kernel was asked.
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _drop_capabilities() -> None:
+    """Leave a worker that stays root what its files' owner may do, and none of root's privileges.
+
+    Landlock does not limit them: with them, code could be loaded into the kernel.  Programs that
+    the science starts do not gain them again, because of no_new_privs.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), 8)
+    if library.capset(header, ctypes.create_string_buffer(24)):
+        code = ctypes.get_errno()
+        raise OSError(code, f"The worker cannot give up root's privileges: {os.strerror(code)}")
 
 
 def _prctl(option: int, value: int) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import resource
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -136,3 +140,21 @@ def transactional(assimilation):
 
 
 transactional.transactional = True
+
+
+_CAPABILITIES = """
+import ctypes, struct
+libc = ctypes.CDLL(None)
+data = ctypes.create_string_buffer(24)
+libc.capget(ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8), data)
+print(any(data.raw))
+"""
+
+
+def capabilities():
+    """Whether this process, and a program that it starts, hold any capability."""
+    words = [sys.executable, "-c", _CAPABILITIES]
+    child = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    with contextlib.redirect_stdout(io.StringIO()) as own:
+        exec(_CAPABILITIES, {})
+    return [own.getvalue().strip(), child.strip()]

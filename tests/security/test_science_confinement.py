@@ -324,3 +324,15 @@ def test_workers_are_few(settings):
     worker.stop()
     assert not worker._own
     assert threading.active_count() < 20
+
+
+# Rights of root
+
+
+@pytest.mark.parametrize("form", FORMS, indirect=True)
+@pytest.mark.parametrize("inputs", ["public", "private"])
+def test_a_worker_of_root_has_no_capability(form, inputs, settings):
+    """Root's worker stays root where only root can read the inputs: without its privileges."""
+    if inputs == "private":
+        (settings.VAR_DIR / "upload").chmod(0o700)
+    assert call("capabilities", profile=worker.profile_of(None)) == ["False", "False"]
