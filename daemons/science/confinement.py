@@ -201,17 +201,37 @@ def user_for(form: str, profile: Profile) -> int | None:
     """
     trouble(form)
     user = _user_of.get(form)
-    if user is None or profile.writes or not all(map(_is_public, profile.reads)):
+    if user is None or profile.writes or not all(map(_is_for_others, profile.reads)):
         return None
     return user
 
 
+def _group_for(user: int | None, profile: Profile) -> int | None:
+    """As which group root's worker runs: its user's own, or ours where only that reads the inputs.
+
+    FILE_UMASK leaves the group its right to read, and takes it from everybody else.
+    """
+    return user if user is None or all(map(_is_public, profile.reads)) else os.getegid()
+
+
 def _is_public(path: str) -> bool:
+    return _can_read(path, stat.S_IROTH, stat.S_IXOTH)
+
+
+def _is_for_others(path: str) -> bool:
+    """Whether another user than root can read a path, if he is of our group."""
+    with suppress(OSError):
+        if os.stat(path).st_gid == os.getegid():
+            return _can_read(path, stat.S_IRGRP, stat.S_IXGRP)
+    return _is_public(path)
+
+
+def _can_read(path: str, reads: int, enters: int) -> bool:
     try:
         mode = Path(path).stat().st_mode
     except OSError:
         return True
-    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    wanted = reads | (enters if stat.S_ISDIR(mode) else 0)
     return mode & wanted == wanted
 
 
@@ -241,6 +261,7 @@ def spawn(
         processes=profile.limits.processes + _processes_before(form, user),
         cpu_seconds=profile.limits.cpu_seconds,
         user=user,
+        group=_group_for(user, profile),
     )
     if form == LANDLOCK:
         config = replace(

@@ -53,7 +53,7 @@ class Config:
 
     `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
     `lists` only names can be read.  `processes` counts all of the user's in this user namespace.
-    `user` is the number of the user that root becomes.
+    `user` and `group` are the numbers of those that root becomes.
     """
 
     form: str
@@ -66,6 +66,7 @@ class Config:
     processes: int = 64
     cpu_seconds: int = 86_400
     user: int | None = None
+    group: int | None = None
 
     def to_json(self) -> str:
         """As it stands on the command line."""
@@ -76,7 +77,8 @@ def main(channel_number: int, traces: int, config: Config) -> None:
     """Start the worker and look after it."""
     if config.user is not None:
         os.setgroups([])
-        os.setresgid(config.user, config.user, config.user)
+        group = config.user if config.group is None else config.group
+        os.setresgid(group, group, group)
         os.setresuid(config.user, config.user, config.user)
     _end_with_parent()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

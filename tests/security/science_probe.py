@@ -158,3 +158,7 @@ def capabilities():
     with contextlib.redirect_stdout(io.StringIO()) as own:
         exec(_CAPABILITIES, {})
     return [own.getvalue().strip(), child.strip()]
+
+
+def user():
+    return os.getuid()

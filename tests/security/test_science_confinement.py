@@ -336,3 +336,17 @@ def test_a_worker_of_root_has_no_capability(form, inputs, settings):
     if inputs == "private":
         (settings.VAR_DIR / "upload").chmod(0o700)
     assert call("capabilities", profile=worker.profile_of(None)) == ["False", "False"]
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's workers become another user")
+@pytest.mark.parametrize("form", ["bubblewrap"], indirect=True)
+def test_a_worker_of_root_is_another_user_though_inputs_are_closed_to_others(
+    form, settings, an_input
+):
+    for path in (settings.VAR_DIR, *settings.VAR_DIR.rglob("*")):
+        path.chmod(0o750 if path.is_dir() else 0o640)  # as FILE_UMASK has them
+    profile = worker.profile_of(None)
+    assert call("user", profile=profile) == confinement.SCIENCE_UID
+    assert call("read", str(an_input), profile=profile) == "answer"
+    assert call("write", str(an_input), profile=profile) != "written"
