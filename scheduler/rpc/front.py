@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
@@ -41,11 +41,13 @@ BUSY = "The project has more requests than it can answer; your client will try a
 MOST_TOGETHER = 32
 #: How much of a body is read at once; bytes.
 _CHUNK = 1 << 18
-#: Of requests longer than this, in bytes, one at a time is read and answered; the next waits so
-#: many seconds for its turn.
+#: Requests longer than this, in bytes, wait on the disk until they are whole.  Then one at a time is
+#: decoded and answered; so many wait so many seconds for their turn, others are turned away.
 _LONG = 1 << 20
 _PATIENCE = 10.0
+_MOST_LONG = 8
 _one_long = threading.Lock()
+_long_ones = threading.BoundedSemaphore(_MOST_LONG)
 
 
 def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -91,9 +93,7 @@ class _TooLong(Exception):
 
 def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytearray:
     """Read a request's body, piece by piece; raises `_TooLong` if it has more than `most` bytes."""
-    if not length:
-        return _body_in_chunks(read, most=most)
-    left = int(length) if length.isdigit() else 0
+    left = _whole(length)
     if left > most:
         raise _TooLong
     body = bytearray()
@@ -103,31 +103,53 @@ def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytearray:
     return body
 
 
-def _body_in_chunks(read: Callable[[int], bytes], *, most: int) -> bytearray:
-    """Read a body that says its length by ending; one that is too long was never in memory."""
-    with SpooledTemporaryFile(_LONG) as kept:
-        while kept.tell() <= most and (chunk := read(_CHUNK)):
-            kept.write(chunk)
-        if kept.tell() > most:
-            raise _TooLong
-        body = bytearray(kept.tell())
-        kept.seek(0)
-        kept.readinto(body)
-    return body
+def _spool(length: str, read: Callable[[int], bytes], kept: IO[bytes], *, most: int) -> str:
+    """Keep a body in a file, up to its end or a little more than `most` bytes; returns its size.
+
+    `length` is empty if the body says its length by ending.
+    """
+    left = int(length) if length else most + 1
+    while left > 0 and (chunk := read(min(left, _CHUNK))):
+        kept.write(chunk)
+        left -= len(chunk)
+    size = kept.tell()
+    kept.seek(0)
+    return str(size)
 
 
 def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
-    """Answer at once, or a long request when no other is in memory: it takes some times as much."""
-    if length.isdigit() and int(length) <= _LONG:
+    """Answer at once, or a long request when no other is in memory: it takes some times as much.
+
+    Nobody waits for a turn before the request is whole: a client that sends slowly would keep the
+    turn, and those who wait for it would not be among the slow transfers, which are cut off.
+    """
+    most = settings.PROJECT.max_request_bytes
+    if length and not _LONG < _whole(length) <= most:
         return _answer_now(length, read, ip_addr)
-    if not _one_long.acquire(timeout=_PATIENCE):
-        return conversation.refuse(
-            settings.PROJECT, BUSY, delay=_spread(settings.PROJECT.busy_delay), down=True
-        )
-    try:
-        return _answer_now(length, read, ip_addr)
-    finally:
-        _one_long.release()
+    with SpooledTemporaryFile(_LONG) as kept:
+        size = _spool(length, read, kept, most=most)
+        if int(size) <= _LONG:
+            return _answer_now(size, kept.read, ip_addr)
+        if not _long_ones.acquire(blocking=False):
+            return _busy()
+        try:
+            if not _one_long.acquire(timeout=_PATIENCE):
+                return _busy()
+            try:
+                return _answer_now(size, kept.read, ip_addr)
+            finally:
+                _one_long.release()
+        finally:
+            _long_ones.release()
+
+
+def _whole(length: str) -> int:
+    return int(length) if length.isdigit() else 0
+
+
+def _busy() -> SchedulerReply:
+    config = settings.PROJECT
+    return conversation.refuse(config, BUSY, delay=_spread(config.busy_delay), down=True)
 
 
 def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
@@ -139,7 +161,7 @@ def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> Sche
             most_results=config.max_results_accepted,
         )
     except _TooLong:
-        log.warning("request_too_long", extra={"bytes": length or "chunked"})
+        log.warning("request_too_long", extra={"bytes": length})
         text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
         return conversation.refuse(config, text, delay=HOUR)
     except BadXml as error:

@@ -39,11 +39,13 @@ def stack():
 class Drippers:
     """Connections that announce a long body and send one byte a second of it."""
 
-    def __init__(self, port, count, address, path, *, begin=b"<scheduler_request>\n", head=""):
+    def __init__(
+        self, port, count, address, path, *, begin=b"<scheduler_request>\n", head="", length=100_000
+    ):
         self._stop = threading.Event()
         self._port, self._address = port, address
         self._hello = (
-            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n{head}\r\n".encode()
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{head}\r\n".encode()
             + begin
         )
         self.cut = 0
@@ -129,6 +131,38 @@ def test_two_hundred_dripping_bodies_do_not_hold_the_server(project, stack, path
 
     assert max(durations) < 8.0, durations
     assert drippers.cut >= 100, "they were cut, not waited for"
+
+
+@pytest.mark.parametrize(
+    ("path", "begin", "head"),
+    [
+        (SCHEDULER, b"<scheduler_request>\n", ""),
+        (
+            "/submit_rpc_handler.php",
+            b"request=%3Cping%3E",
+            "Content-Type: application/x-www-form-urlencoded\r\n",
+        ),
+    ],
+    ids=["scheduler", "submission"],
+)
+def test_two_hundred_long_dripping_bodies_do_not_hold_the_server(project, stack, path, begin, head):
+    """Long bodies are dealt with one at a time: none of them waits for its turn unseen."""
+    drippers = Drippers(
+        project.port, 200, "127.0.0.9", path, begin=begin, head=head, length=2_000_000
+    )
+    stack.callback(drippers.close)
+    time.sleep(2.0)
+
+    durations = []
+    for _ in range(3):
+        durations.append(rpc_takes(project.port))
+        time.sleep(1.0)
+
+    assert max(durations) < 8.0, durations
+    assert drippers.cut >= 100, "they were cut, not waited for"
+    request = b"<scheduler_request>\n" + b" " * 2_000_000 + b"</scheduler_request>\n"
+    assert b"<scheduler_reply>" in (reply := exchange(project.port, SCHEDULER, request))
+    assert b"more requests than it can answer" not in reply
 
 
 def test_computers_behind_the_address_of_an_attacker_are_answered(project, stack):
