@@ -41,8 +41,8 @@ BUSY = "The project has more requests than it can answer; your client will try a
 MOST_TOGETHER = 32
 #: How much of a body is read at once; bytes.
 _CHUNK = 1 << 18
-#: Requests longer than this, in bytes, wait on the disk until they are whole.  Then one at a time is
-#: decoded and answered; so many wait so many seconds for their turn, others are turned away.
+#: Requests longer than this, in bytes, wait on the disk until they are whole.  Then one at a time
+#: is decoded and answered; so many wait so many seconds for their turn, others are turned away.
 _LONG = 1 << 20
 _PATIENCE = 10.0
 _MOST_LONG = 8

@@ -473,7 +473,7 @@ def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(front, "_PATIENCE", 0.0)
     monkeypatch.setattr(front, "_LONG", 10)
     with front._one_long:
-        reply = replies.decode_reply(front.reply("11", lambda _size: b"", "127.0.0.1"))
+        reply = replies.decode_reply(front.reply("11", b"x".__mul__, "127.0.0.1"))
     assert reply.messages[0].text == front.BUSY
-    reply = replies.decode_reply(front.reply("11", lambda _size: b"", "127.0.0.1"))
+    reply = replies.decode_reply(front.reply("11", b"x".__mul__, "127.0.0.1"))
     assert "cannot be read" in reply.messages[0].text
