@@ -188,7 +188,10 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
 
 def _submit(app: dict[str, Any], answer: Made, *, now: datetime) -> int:
     """Submit what was made together with the new state; how many workunits that are."""
-    workunits = [new_workunit(one, from_outside=answer.from_outside) for one in answer.workunits]
+    workunits = [
+        new_workunit(description, from_outside=answer.from_outside)
+        for description in answer.workunits
+    ]
     state: dict[str, Any] = {
         **app["generator_state"],
         "generator": app["generator"],
@@ -206,7 +209,7 @@ def _submit(app: dict[str, Any], answer: Made, *, now: datetime) -> int:
             log.info("generator exhausted", extra={"app": app["name"], "made": _said(state)})
         _keep_state(app, state)
         return 0
-    state["results_each"] = sum(one.target for one in workunits) / len(workunits)
+    state["results_each"] = sum(description.target for description in workunits) / len(workunits)
 
     def keep(done: Submission) -> None:
         ids = done.workunit_ids

@@ -452,18 +452,18 @@ def number_ranges() -> str:
     from scheduler.wire import requests
 
     paths: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in requests.number_fields():
-        kept = one.range
+    for field in requests.number_fields():
+        kept = field.range
         bounds = f"{_number(kept.low)} to {_number(kept.high)}"
         bounds += ", or 0: not measured" if kept.zero_is_unknown else ""
-        paths[bounds, kept.unit].append(one.path)
+        paths[bounds, kept.unit].append(field.path)
     for name, high in MAX_VALUES.items():
         unit = {"fraction_done": "fraction", "gpu_usage": "fraction", "memory_bytes": "bytes"}
         paths[f"0 to {_number(high)}", unit.get(name, "seconds")].append(f"msg_from_host/{name}")
     lines = ["| range | unit | elements |", "|---|---|---|"]
     lines += [
-        f"| {bounds} | {unit} | {', '.join(f'`{path}`' for path in sorted(found))} |"
-        for (bounds, unit), found in paths.items()
+        f"| {bounds} | {unit} | {', '.join(f'`{path}`' for path in sorted(elements))} |"
+        for (bounds, unit), elements in paths.items()
     ]
     return "\n".join(lines)
 

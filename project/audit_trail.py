@@ -1,4 +1,4 @@
-"""Attributes what a web request changes to its address, in the audit log."""
+"""Attributes audit entries of a web request to its address."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class AuditTrail:
-    """Middleware: inside a request the audit log knows the caller's address.
+    """Middleware: audit entries of a request get the caller's address.
 
-    Who calls is added by the edge that finds out: `BearerToken` of the API, the admin site.
+    The account is added where it is authenticated: `BearerToken` of the API, the admin site.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer the request; what it records names its address."""
+        """Answer the request; its audit entries name the address."""
         with audit.acting(address=request.META.get("REMOTE_ADDR")):
             return self._get_response(request)

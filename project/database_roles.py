@@ -1,4 +1,4 @@
-"""Who may connect to the embedded PostgreSQL: two roles, each by a password.
+"""The two roles of the embedded PostgreSQL, each with a password.
 
 `manyhands` is the project's role: it owns the project's database and may create others (tests do),
 and is no superuser, so that no SQL of it runs a command, reads a file or changes the server.
@@ -177,8 +177,8 @@ def settle(superuser: Mapping[str, str], secret: str) -> None:
     """
     role = sql.Identifier(USER)
     with psycopg.connect(**superuser, autocommit=True) as connection:  # type: ignore[arg-type]
-        known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [USER])
-        if known.fetchone() is None:
+        role_row = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [USER])
+        if role_row.fetchone() is None:
             connection.execute(sql.SQL("CREATE ROLE {}").format(role))
         rights = "NOLOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS CREATEDB"
         connection.execute(sql.SQL(f"ALTER ROLE {{}} {rights}").format(role))

@@ -1,4 +1,4 @@
-"""How much of the disk uploads leave free, for the database among others."""
+"""The disk space that uploads leave free, for the database among others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESERVE_BYTES: Final = 100_000_000
 #: `max_wal_size` of the embedded PostgreSQL, and the default of every other one.
 EMBEDDED_WAL_BYTES: Final = 2 << 30
 WAL_BYTES: Final = 1 << 30
-#: Where the distributions' PostgreSQL keeps its data.
+#: The data folder of the distributions' PostgreSQL.
 SYSTEM_DATA: Final = Path("/var/lib/postgresql")
 
 

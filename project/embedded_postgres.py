@@ -202,13 +202,13 @@ class EmbeddedPostgres:
             self._end(found)
         return True
 
-    def _end(self, found: Postmaster) -> None:
+    def _end(self, postmaster: Postmaster) -> None:
         try:
-            os.kill(found.pid, signal.SIGINT)
+            os.kill(postmaster.pid, signal.SIGINT)
         except PermissionError:
             raise not_ours(self.data) from None
-        if not _wait(lambda: not found.alive, within=STOP_WITHIN):
-            message = f"PostgreSQL (process {found.pid}) still runs after {STOP_WITHIN:.0f} s."
+        if not _wait(lambda: not postmaster.alive, within=STOP_WITHIN):
+            message = f"PostgreSQL (process {postmaster.pid}) still runs after {STOP_WITHIN:.0f} s."
             raise EmbeddedPostgresError(f"{message}\nHint: see {self.log}.")
 
     def conninfo(self) -> dict[str, str]:

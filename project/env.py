@@ -116,15 +116,15 @@ def words(name: str, default: list[str]) -> list[str]:
 
 def contacts(name: str) -> tuple[str, ...]:
     """Read e-mail addresses, telephone numbers and pages, as the URIs that RFC 9116 requires."""
-    found = []
+    uris = []
     for word in words(name, []):
         address = f"mailto:{word}" if "@" in word and ":" not in word else word
         is_mail = re.fullmatch(r"mailto:[^@\s]+@[^@\s]+", address)
         if not is_mail and not re.fullmatch(r"https://[^\s/]+\S*|tel:\+?[0-9-]{3,}", address):
             accepted = "e-mail addresses, https: pages or tel: numbers with commas between"
             raise BadSetting(name, word, accepted)
-        found.append(address)
-    return tuple(found)
+        uris.append(address)
+    return tuple(uris)
 
 
 def networks(name: str) -> tuple[Network, ...]:

@@ -1,4 +1,4 @@
-"""Permissions of what the project writes: nothing for other users of the machine.
+"""Permissions of the project's files: no access for other users of the machine.
 
 New files get theirs by the umask that every process sets when it reads the settings; `serve`
 corrects those of earlier versions. The group may read, for a proxy that serves downloads. Keys and
@@ -24,7 +24,7 @@ def restrict_new_files(umask: int) -> None:
 
 
 def correct_modes(var: Path, keys: Path, *, umask: int) -> list[Path]:
-    """Take from existing files what `umask` forbids; return those that were changed.
+    """Remove the permissions in `umask` from existing files; return the changed ones.
 
     Changed are VAR_DIR and what is directly in it (nothing below can be reached past these), and
     everything in the folder of keys. Links and what belongs to another user, such as PostgreSQL's
@@ -32,10 +32,10 @@ def correct_modes(var: Path, keys: Path, *, umask: int) -> list[Path]:
     """
     changed = []
     for path, forbidden in _wanted(var, keys, umask):
-        found = path.lstat()
-        if stat.S_ISLNK(found.st_mode) or found.st_uid != var.stat().st_uid:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) or status.st_uid != var.stat().st_uid:
             continue
-        mode = stat.S_IMODE(found.st_mode)
+        mode = stat.S_IMODE(status.st_mode)
         if mode & forbidden:
             path.chmod(mode & ~forbidden)
             changed.append(path)

@@ -13,8 +13,8 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 
 
-#: Django refuses suspicious requests with these loggers, with a traceback that says nothing: any
-#: stranger could fill the log by a wrong Host header.
+#: Django refuses suspicious requests with these loggers, with a useless traceback: any
+#: client could fill the log by a wrong Host header.
 SUSPICIOUS = "django.security."
 #: A text from a request must not begin a line of its own.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0x2029]}
@@ -70,19 +70,19 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
     `form` is; it is opened again after a rotation.  Without one its records go where all go.
     """
     formatter = JsonLines if form == "json" else Columns
-    found = _configuration(formatter, level)
-    # Whatever LOG_LEVEL leaves out: that something of the audit log happened is no chatter.
-    found["loggers"]["manyhands.audit"] = {"level": "INFO"}
+    config = _configuration(formatter, level)
+    # Regardless of LOG_LEVEL: audit entries must not be dropped.
+    config["loggers"]["manyhands.audit"] = {"level": "INFO"}
     if audit_log is not None:
-        found["formatters"]["json"] = {"()": JsonLines}
-        found["handlers"]["audit"] = {
+        config["formatters"]["json"] = {"()": JsonLines}
+        config["handlers"]["audit"] = {
             "class": "logging.handlers.WatchedFileHandler",
             "filename": audit_log,
             "formatter": "json",
             "delay": True,
         }
-        found["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
-    return found
+        config["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
+    return config
 
 
 def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, Any]:

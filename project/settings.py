@@ -15,7 +15,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Where it keeps things; PostgreSQL keeps the rest
 
-#: What other users may not do with new files: 0027 keeps them out and lets the group read, to
+#: The umask of new files: 0027 keeps them out and lets the group read, to
 #: which a proxy that serves downloads belongs.
 FILE_UMASK = env.umask("FILE_UMASK", 0o027)
 folders.restrict_new_files(FILE_UMASK)
@@ -321,8 +321,8 @@ CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "redis://127.0.0.1:6379/
 
 LOG_FORMAT = env.choice("LOG_FORMAT", "text", among={"text", "json"})
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", among={"DEBUG", "INFO", "WARNING", "ERROR"})
-#: Where every entry of the audit log is also appended as a line of JSON; None: among the others.
+#: File to which audit entries are also appended as lines of JSON; None: in the common log only.
 AUDIT_LOG = env.text("AUDIT_LOG", "") or None
-#: How many days entries of the audit log are kept in the database.
+#: Days for which entries of the audit log are kept in the database.
 AUDIT_KEPT_DAYS = env.integer("AUDIT_KEPT_DAYS", 365, at_least=1, at_most=36_500)
 LOGGING = logging.configuration(LOG_FORMAT, level=LOG_LEVEL, audit_log=AUDIT_LOG)

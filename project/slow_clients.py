@@ -56,7 +56,7 @@ SLOW_AFTER_SECONDS: Final = 1.0
 #: BOINC's own client gives up a transfer of fewer bytes a second than this for so long.
 MIN_BYTES_PER_SECOND: Final = 10
 STALL_SECONDS: Final = 300.0
-#: What remains of `max_slow` after a cut, so that not every new connection causes the next one.
+#: The part of `max_slow` that remains after a cut, so that not every connection causes the next.
 KEPT_SHARE: Final = 0.75
 #: Pause between two log messages; seconds.
 LOG_PAUSE_SECONDS: Final = 60.0
@@ -131,7 +131,7 @@ class Reply:
         return self
 
     def __next__(self) -> bytes:
-        # What takes long here is the project's own work, not the client.
+        # Time spent here is the project's own work, not the client's.
         self._replies.pop(self, None)
         piece = next(self._iterator)
         self.began = monotonic()
@@ -147,7 +147,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the kernel counts of a connection: bytes each way, and which side sent last."""
+    """The kernel's counters of a connection: bytes each way, and which side sent last."""
 
     received: int
     acknowledged: int
@@ -238,7 +238,7 @@ class Watch:
         self._logged_at = -LOG_PAUSE_SECONDS
 
     def look(self, now: float) -> int:
-        """Cut what has to go; returns how many connections that were."""
+        """Cut the excess connections; returns their number."""
         slow = self._transfers.slow(now)
         if not slow:
             self._seen.clear()
@@ -297,7 +297,7 @@ class Watch:
         return counters.client_sent_last if self._transfers.incoming else counters.unsent > 0
 
     def _goes_on(self, before: Sighting, now: Counters, *, is_idle: bool) -> bool:
-        """Whether it is the same request: nothing was answered in between."""
+        """Return whether it is still the same request: no answer was sent in between."""
         then = before.counters
         if before.is_idle or is_idle:
             return before.is_idle and is_idle and self._moved(then) == self._moved(now)

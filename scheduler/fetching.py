@@ -34,7 +34,7 @@ _SILENCE: Final = 30.0
 _NO_TIME: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
-#: How much of a refusal is kept; bytes.
+#: Kept length of a refusal; bytes.
 _EXCERPT: Final = 2000
 #: The protocol of rsync 3.4.0, and of earlier versions with the same repairs.
 MIN_RSYNC_PROTOCOL: Final = 32
@@ -52,7 +52,7 @@ class SourceBusy(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What may be fetched: from whom beside the Internet, how many bytes, for how many seconds.
+    """Limits of a fetch: hosts beside the Internet's, bytes, seconds.
 
     `any_rsync` allows rsync servers: rsync is a large C program that meets a foreign server.
     """
@@ -273,9 +273,9 @@ def _require_safe_rsync(program: str) -> None:
     done = subprocess.run(  # noqa: S603  the program that was found
         [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
     )
-    found = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
-    if found is None or int(found[2]) < MIN_RSYNC_PROTOCOL:
-        version = found[1].decode("ascii", "replace") if found else "of an unknown version"
+    match = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
+    if match is None or int(match[2]) < MIN_RSYNC_PROTOCOL:
+        version = match[1].decode("ascii", "replace") if match else "of an unknown version"
         msg = (
             f"The rsync of this server ({version}) has known security holes. Hint: install 3.4.0"
             " or your distribution's security update, or give an https address."
@@ -333,7 +333,7 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What another server answered to a POST: its status, and the beginning of its body."""
+    """The answer of another server to a POST: its status, and the beginning of its body."""
 
     status: int
     reason: str

@@ -66,7 +66,7 @@ class KeyShaped(ValueError):
 
 
 class BadRotation(ValueError):
-    """A new key or the signature over it cannot be installed. Hint: the message says why."""
+    """A new key or the signature over it cannot be installed. Hint: the message has the reason."""
 
 
 class Grant(enum.Enum):
@@ -74,7 +74,7 @@ class Grant(enum.Enum):
 
     GOOD = "good"
     BAD = "bad"
-    #: By a key that an operator has revoked: whoever has stolen it could have made it.
+    #: By a key that an operator has revoked: its thief could have made the signature.
     REVOKED = "revoked key"
     #: Well formed, but by a key that is not here: one that an operator can put back.
     UNKNOWN_KEY = "unknown key"
@@ -221,12 +221,12 @@ def _md5(text: str) -> str:
 
 
 def has_code_sign_key() -> bool:
-    """Whether the project has a public code signing key."""
+    """Return whether the project has a public code signing key."""
     return Path(settings.KEYS_DIR, "code_sign_public").exists()
 
 
 def private_code_sign_key_is_here() -> bool:
-    """Whether a private code signing key, the current or an earlier one, is in the keys folder."""
+    """Return whether the keys folder has a private code signing key, current or earlier."""
     return any(Path(settings.KEYS_DIR).glob("code_sign_private*"))
 
 

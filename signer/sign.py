@@ -35,7 +35,7 @@ CHUNK = 1 << 20
 MILLER_RABIN_ROUNDS = 40
 SMALL_PRIMES = [n for n in range(3, 2000, 2) if all(n % d for d in range(3, int(n**0.5) + 1, 2))]
 
-#: A content is looked at as far as this: clients keep 4095 characters of a key.
+#: The bytes of a content that are examined: clients keep 4095 characters of a key.
 START_NBYTES = 8192
 BLANK = b" \t\n\v\f\r\x85\xa0"
 INTEGER = re.compile(rb"[+-]?[0-9]")
@@ -69,10 +69,10 @@ class Content(NamedTuple):
 
 
 def looks_like_key(start: bytes) -> bool:
-    """Whether a content that begins so could be taken for a public key by a client.
+    """Return whether a content that begins so could be taken for a public key by a client.
 
     A client takes any text over which its key made a signature for the project's new key; a
-    signature over such a file would hand the project to whoever wrote the file.
+    signature over such a file would give its author control of the project.
     """
     start = start[:START_NBYTES]
     text = start.lstrip(BLANK)
@@ -173,7 +173,7 @@ def new_prime() -> int:
 
 
 def is_prime(n: int) -> bool:
-    """Whether an odd number beyond 4 000 000 is prime, by Miller and Rabin."""
+    """Return whether an odd number beyond 4 000 000 is prime, by Miller and Rabin."""
     if any(n % prime == 0 for prime in SMALL_PRIMES):
         return False
     odd, twos = n - 1, 0
@@ -215,7 +215,7 @@ def signature_over(md5: str, key: PrivateKey) -> str:
 
 
 def verifies(md5: str, signature: str, n: int, e: int) -> bool:
-    """Whether a signature over content of this digest is by this public key."""
+    """Return whether a signature over content of this digest is by this public key."""
     value = int.from_bytes(read_hex_block(signature), "big")
     return value < n and pow(value, e, n) == padded(md5)
 
@@ -262,25 +262,27 @@ def prepared(folder: Path) -> list[Content]:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"{folder / MANIFEST} is damaged.\nHint: copy the folder again.") from error
-    found = []
-    for one in wanted:
-        inside = not Path(one.name).is_absolute() and ".." not in Path(one.name).parts
-        if not inside or not one.name.isprintable():
-            raise Refused(f"{MANIFEST} names {one.name!r}, outside its folder.\nHint: do not sign.")
-        content = look_at(folder / one.name, one.name)
-        if content != one:
+    contents = []
+    for entry in wanted:
+        inside = not Path(entry.name).is_absolute() and ".." not in Path(entry.name).parts
+        if not inside or not entry.name.isprintable():
             raise Refused(
-                f"{one.name} is not what the manifest says: its SHA-256 is {content.sha256}.\n"
+                f"{MANIFEST} names {entry.name!r}, outside its folder.\nHint: do not sign."
+            )
+        content = look_at(folder / entry.name, entry.name)
+        if content != entry:
+            raise Refused(
+                f"{entry.name} is not what the manifest says: its SHA-256 is {content.sha256}.\n"
                 "Hint: copy the folder again."
             )
-        found.append(content)
-    if not found:
+        contents.append(content)
+    if not contents:
         raise Refused(f"{folder / MANIFEST} lists no files.\nHint: prepare the version again.")
-    return found
+    return contents
 
 
 def write_new(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file that must not exist yet, for good."""
+    """Write a file that must not exist yet, and sync it to the disk."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
@@ -332,19 +334,19 @@ def sign(folder: Path, key_path: Path, *, yes: bool) -> None:
     key = parse_private(read_text(key_path), str(key_path))
     contents = prepared(folder)
     print(f"{'bytes':>12}  {'SHA-256':<64}  file")
-    for one in contents:
-        print(f"{one.nbytes:>12}  {one.sha256}  {one.name}")
+    for content in contents:
+        print(f"{content.nbytes:>12}  {content.sha256}  {content.name}")
     print(f"By the key whose public half has the SHA-256 {fingerprint(public_text(key.n, key.e))}.")
     count = f"{len(contents)} file{'s' if len(contents) > 1 else ''}"
     if not yes and not agreed(f"Sign {count}? Every volunteer's computer will run them."):
         raise Refused("Nothing was signed.\nHint: answer y to sign.")
-    for one in contents:
+    for content in contents:
         # Read again: what was shown is what is signed.
-        if look_at(folder / one.name, one.name) != one:
-            raise Refused(f"{one.name} has changed meanwhile.\nHint: copy the folder again.")
-        path = folder / f"{one.name}{SUFFIX}"
+        if look_at(folder / content.name, content.name) != content:
+            raise Refused(f"{content.name} has changed meanwhile.\nHint: copy the folder again.")
+        path = folder / f"{content.name}{SUFFIX}"
         path.unlink(missing_ok=True)
-        write_new(path, signature_over(one.md5, key))
+        write_new(path, signature_over(content.md5, key))
     print(f"Signed {count}: the .sig files are in {folder}.")
 
 
@@ -368,9 +370,9 @@ def check(folder: Path, key_path: Path) -> None:
     """Verify every signature of a folder by a public key."""
     n, e = parse_public(read_text(key_path), str(key_path))
     wrong = [
-        one.name
-        for one in prepared(folder)
-        if not verifies(one.md5, read_text(folder / f"{one.name}{SUFFIX}"), n, e)
+        content.name
+        for content in prepared(folder)
+        if not verifies(content.md5, read_text(folder / f"{content.name}{SUFFIX}"), n, e)
     ]
     if wrong:
         raise Refused(f"Not signed by {key_path}: {', '.join(wrong)}.\nHint: sign them again.")
@@ -383,20 +385,20 @@ def main(words: list[str] | None = None) -> int:
         description="Sign the files of app versions on a machine that is on no network."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("new-key", help="make a pair of keys")
-    one.add_argument("folder", type=Path)
-    one = commands.add_parser("sign", help="sign what `--prepare DIR` wrote")
-    one.add_argument("folder", type=Path, metavar="DIR")
-    one.add_argument("--key", type=Path, default=Path(PRIVATE), help=f"default: {PRIVATE}")
-    one.add_argument("--yes", action="store_true", help="do not ask")
-    one = commands.add_parser("rotate", help="sign a new public key by an old private key")
-    one.add_argument("old", type=Path, metavar="OLD_PRIVATE")
-    one.add_argument("new", type=Path, metavar="NEW_PUBLIC")
-    one.add_argument("--output", type=Path, help="default: rotation.sig beside NEW_PUBLIC")
-    one.add_argument("--yes", action="store_true", help="do not ask")
-    one = commands.add_parser("check", help="verify the .sig files in a folder")
-    one.add_argument("folder", type=Path, metavar="DIR")
-    one.add_argument("--key", type=Path, default=Path(PUBLIC), help=f"default: {PUBLIC}")
+    command = commands.add_parser("new-key", help="make a pair of keys")
+    command.add_argument("folder", type=Path)
+    command = commands.add_parser("sign", help="sign what `--prepare DIR` wrote")
+    command.add_argument("folder", type=Path, metavar="DIR")
+    command.add_argument("--key", type=Path, default=Path(PRIVATE), help=f"default: {PRIVATE}")
+    command.add_argument("--yes", action="store_true", help="do not ask")
+    command = commands.add_parser("rotate", help="sign a new public key by an old private key")
+    command.add_argument("old", type=Path, metavar="OLD_PRIVATE")
+    command.add_argument("new", type=Path, metavar="NEW_PUBLIC")
+    command.add_argument("--output", type=Path, help="default: rotation.sig beside NEW_PUBLIC")
+    command.add_argument("--yes", action="store_true", help="do not ask")
+    command = commands.add_parser("check", help="verify the .sig files in a folder")
+    command.add_argument("folder", type=Path, metavar="DIR")
+    command.add_argument("--key", type=Path, default=Path(PUBLIC), help=f"default: {PUBLIC}")
     options = parser.parse_args(words)
     try:
         if options.command == "new-key":

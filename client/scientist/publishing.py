@@ -80,7 +80,7 @@ def publish(
 def _signatures(path: Path) -> list[str]:
     paths = sorted(path.rglob("*.sig")) if path.is_dir() else [path]
     try:
-        texts = [one.read_text(encoding="ascii", errors="replace") for one in paths]
+        texts = [file.read_text(encoding="ascii", errors="replace") for file in paths]
     except OSError as error:
         raise UsageError(
             f"{error.filename} cannot be read: {error.strerror}.", "check it."

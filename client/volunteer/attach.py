@@ -104,15 +104,15 @@ def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
     if not answer.is_good:
         message = f"{url} answers HTTP {answer.status}.\nHint: check the address of the project."
         raise NoProjectError(message)
-    found = find_scheduler_urls(answer.content)
-    encrypted = tuple(scheduler for scheduler in found if scheduler.lower().startswith("https:"))
+    urls = find_scheduler_urls(answer.content)
+    encrypted = tuple(scheduler for scheduler in urls if scheduler.lower().startswith("https:"))
     if url.startswith("https:") and encrypted:
         # The account key goes there: not in the clear if there is a choice.
-        found = encrypted
-    if not found:
+        urls = encrypted
+    if not urls:
         message = f"{url} names no scheduler.\nHint: check the address of the project."
         raise NoProjectError(message)
-    return found
+    return urls
 
 
 def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:

@@ -203,7 +203,7 @@ def _home(options: argparse.Namespace) -> Home:
 
 
 def _keep_private(folder: Path) -> None:
-    """Let nobody else into the client's folder: the account keys are there, and the programs.
+    """Close the client's folder to other users: it holds account keys and programs.
 
     A folder of the volunteer that holds something else is left as it is.
     """

@@ -138,7 +138,7 @@ class ProcessNotStarted(ResultEvent):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output file found after a run; `nbytes` -1 when there is none that can be sent.
+    """An output file after a run; `nbytes` is -1 if no file can be sent.
 
     `fault` is why what stands at its name is not sent, for example that it is a symbolic link.
     """

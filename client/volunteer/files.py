@@ -64,14 +64,14 @@ def fetch(transport: Transport, wanted: Wanted) -> str:
     """Fetch a file from the first address that gives it, check it, put it in place.
 
     Returns the SHA-256 of a signed file, empty for others. Raises DownloadError, permanent if every
-    address refuses for good or the content is wrong.
+    address refuses permanently or the content is wrong.
     """
     info = wanted.info
     if wanted.code_sign_key is not None and not info.signature:
         raise DownloadError(NO_SIGNATURE, "missing signature", permanent=True)
     wanted.path.parent.mkdir(parents=True, exist_ok=True)
-    if wanted.code_sign_key is not None and (known := _verified_here(wanted)):
-        return known
+    if wanted.code_sign_key is not None and (fault := _verified_here(wanted)):
+        return fault
     part = wanted.path.with_name(wanted.path.name + ".part")
     zipped = bool(info.gzipped_urls and not info.urls)
     size = 0 if zipped else info.nbytes
@@ -84,7 +84,7 @@ def fetch(transport: Transport, wanted: Wanted) -> str:
     except DownloadError:
         part.unlink(missing_ok=True)
         raise
-    # An input is never started, whatever its description says.
+    # An input is never started, even if its description marks it as executable.
     part.chmod(0o755 if info.executable and wanted.code_sign_key is not None else 0o644)
     part.replace(wanted.path)
     return sha256
@@ -169,7 +169,7 @@ def _refuse(status: int, part: Path) -> None:
 def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
     """Append what the server sends, at most `limit` bytes in all.
 
-    A server that knows no Range begins anew, and so does the file.
+    If the server does not support Range, the transfer and the file start from the beginning.
     """
     if stream.start not in {0, offset}:
         raise DownloadError(TRANSIENT, "the server sent another part", permanent=False)

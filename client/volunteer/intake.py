@@ -44,12 +44,12 @@ def take_reply(
     for step in (_take_key, _take_master_url, _take_acks, _take_aborts, _take_deletions):
         project, more = step(project, reply, now)
         said += more
-    known = len(project.in_phase(*_NOT_STARTED))
+    tasks_before = len(project.in_phase(*_NOT_STARTED))
     project, refusals = _take_science(project, reply)
     project, more = _take_results(project, reply, refusals, now)
-    given = len(project.in_phase(*_NOT_STARTED)) - known
-    if given:
-        said.append(Say(f"got {given} result{'s' if given != 1 else ''}"))
+    new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
+    if new_tasks:
+        said.append(Say(f"got {new_tasks} result{'s' if new_tasks != 1 else ''}"))
     return state, project, said + more
 
 
@@ -113,8 +113,8 @@ def _rotation_fault(project: Project, new: str, signature: str) -> str:
     except BadKeyError as error:
         return f"the new code-sign key is malformed ({error})"
     number = read_hex_block(signature)
-    files = (held.info.signature for held in project.files.values() if held.info.signature)
-    if any(read_hex_block(known) == number for known in files):
+    files = (file.info.signature for file in project.files.values() if file.info.signature)
+    if any(read_hex_block(own) == number for own in files):
         return "the signature of the new code-sign key is that of a file"
     return ""
 
@@ -149,14 +149,14 @@ def _take_acks(project: Project, reply: Reply, now: float) -> tuple[Project, lis
 
 def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
     """Forget workunits, superseded app versions and files that nothing refers to."""
-    wanted = {held.offer.wu_name for held in project.results.values()}
+    wanted = {held_result.offer.wu_name for held_result in project.results.values()}
     workunits = {name: found for name, found in project.workunits.items() if name in wanted}
     project = replace(project, workunits=workunits)
     # A refused result may have neither workunit nor app version here.
     used = {
-        version_named(workunits[held.offer.wu_name], held.offer)
-        for held in project.results.values()
-        if held.offer.wu_name in workunits
+        version_named(workunits[held_result.offer.wu_name], held_result.offer)
+        for held_result in project.results.values()
+        if held_result.offer.wu_name in workunits
     }
     versions = {
         key: version
@@ -166,9 +166,11 @@ def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
     project = replace(project, app_versions=versions)
     needed = set(_names_needed(project))
     gone = [
-        name for name, held in project.files.items() if name not in needed and not held.info.sticky
+        name
+        for name, held_file in project.files.items()
+        if name not in needed and not held_file.info.sticky
     ]
-    files = {name: held for name, held in project.files.items() if name not in set(gone)}
+    files = {name: held_file for name, held_file in project.files.items() if name not in set(gone)}
     return replace(project, files=files), [Discard(project.url, name) for name in gone]
 
 
@@ -225,7 +227,7 @@ def _take_deletions(project: Project, reply: Reply, now: float) -> tuple[Project
 
 @dataclass(slots=True)
 class _Refusals:
-    """What a reply has that may not be used, each with the reason: by file, workunit, version."""
+    """Refused parts of a reply, each with the reason: by file, workunit and version."""
 
     files: dict[str, str] = field(default_factory=dict)
     workunits: dict[str, str] = field(default_factory=dict)
@@ -272,33 +274,33 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
     files = dict(project.files)
     taken = NameSet(files)
     for info in reply.files:
-        known = files.get(info.name)
+        held_file = files.get(info.name)
         fault = name_fault(info.name)
-        if not fault and known is not None:
-            fault = _change_fault(known, info)
+        if not fault and held_file is not None:
+            fault = _change_fault(held_file, info)
         elif not fault and (other := taken.clash(info.name)):
             fault = f"{info.name!r} and {other!r} are one name on some disks"
         if fault:
             refusals.files[info.name] = fault
         else:
-            files[info.name] = _merge(known, info)
+            files[info.name] = _merge(held_file, info)
             taken.add(info.name)
     return replace(project, files=files)
 
 
-def _change_fault(known: HeldFile, info: FileInfo) -> str:
+def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
     """Return what a reply may not change of a file that is known; empty if there is nothing.
 
     Names are immutable identities: other content under a known name would run as the old.
     """
-    name, before = info.name, known.info
-    if known.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
+    name, before = info.name, held_file.info
+    if held_file.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
         return f"{name!r} has another MD5 than before"
     sizes = {before.nbytes, info.nbytes} - {0}
-    if known.presence != Presence.FAILED and len(sizes) > 1:
+    if held_file.presence != Presence.FAILED and len(sizes) > 1:
         return f"{name!r} has another size than before"
-    if info.upload_urls and known.role in {Role.PROGRAM, Role.INPUT}:
-        return f"{name!r} is the name of {_described(known.role)}, not of an output"
+    if info.upload_urls and held_file.role in {Role.PROGRAM, Role.INPUT}:
+        return f"{name!r} is the name of {_described(held_file.role)}, not of an output"
     return ""
 
 
@@ -308,8 +310,8 @@ def _with_roles(project: Project) -> Project:
         project = _give_role(project, version.file_refs, Role.PROGRAM)
     for workunit in project.workunits.values():
         project = _give_role(project, workunit.file_refs, Role.INPUT)
-    for held in project.results.values():
-        project = _give_role(project, held.offer.file_refs, Role.OUTPUT)
+    for held_result in project.results.values():
+        project = _give_role(project, held_result.offer.file_refs, Role.OUTPUT)
     return project
 
 
@@ -317,13 +319,13 @@ def _give_role(project: Project, refs: tuple[FileRef, ...], role: Role) -> Proje
     """Give files a role, once. A program that came as a plain file must show its signature."""
     changed = {}
     for ref in refs:
-        held = project.files.get(ref.file_name)
-        if held is None or held.role != Role.NONE:
+        held_file = project.files.get(ref.file_name)
+        if held_file is None or held_file.role != Role.NONE:
             continue
-        presence = held.presence
-        if role == Role.PROGRAM and presence == Presence.PRESENT and not held.signed_sha256:
+        presence = held_file.presence
+        if role == Role.PROGRAM and presence == Presence.PRESENT and not held_file.signed_sha256:
             presence = Presence.ABSENT
-        changed[ref.file_name] = replace(held, role=role, presence=presence)
+        changed[ref.file_name] = replace(held_file, role=role, presence=presence)
     return replace(project, files={**project.files, **changed}) if changed else project
 
 
@@ -339,9 +341,11 @@ def _refs_fault(
         fault = refusals.files.get(name) or name_fault(name) or name_fault(ref.slot_name)
         if fault:
             return fault
-        held = project.files.get(name)
-        if held is not None and held.role not in {Role.NONE, role}:
-            return f"{name!r} is the name of {_described(held.role)}, not of {_described(role)}"
+        held_file = project.files.get(name)
+        if held_file is not None and held_file.role not in {Role.NONE, role}:
+            return (
+                f"{name!r} is the name of {_described(held_file.role)}, not of {_described(role)}"
+            )
     if shared := shared_name(ref.slot_name for ref in refs):
         return f"two files have the name {shared!r} in the slot"
     return ""
@@ -375,8 +379,8 @@ def _take_results(
     said: list[Command] = []
     outputs = {
         ref.file_name: name
-        for name, held in project.results.items()
-        for ref in held.offer.file_refs
+        for name, held_result in project.results.items()
+        for ref in held_result.offer.file_refs
     }
     for offer in reply.results:
         known = project.results.get(offer.name)
@@ -454,9 +458,9 @@ def output_fault(project: Project, offer: Result) -> str:
     """
     others = [
         ref.file_name
-        for held in project.results.values()
-        if held.offer.name != offer.name
-        for ref in held.offer.file_refs
+        for held_result in project.results.values()
+        if held_result.offer.name != offer.name
+        for ref in held_result.offer.file_refs
     ]
     for version in project.app_versions.values():
         others += [ref.file_name for ref in version.file_refs]

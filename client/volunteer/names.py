@@ -95,9 +95,9 @@ class NameSet:
     def clash(self, name: str) -> str:
         """Return the name that stands in the way of this one; empty if there is none."""
         key = folded(name)
-        for found in (self._files.get(key), self._folders.get(key)):
-            if found is not None:
-                return found
+        for owner in (self._files.get(key), self._folders.get(key)):
+            if owner is not None:
+                return owner
         return next((self._files[up] for up in _parents(key) if up in self._files), "")
 
 

@@ -36,7 +36,7 @@ class Presence(StrEnum):
 
 
 class Role(StrEnum):
-    """What a file is for. A file keeps its role: no later reply makes a program of an input."""
+    """The use of a file. It never changes: no later reply turns an input into a program."""
 
     NONE = ""
     PROGRAM = "program"

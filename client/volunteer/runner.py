@@ -129,8 +129,8 @@ class Runner:
             del self._running[key]
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
             number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-            if running.is_wrapped and (found := signal_of(code)):
-                code, number = 0, found
+            if running.is_wrapped and (signal_number := signal_of(code)):
+                code, number = 0, signal_number
             ended.append(
                 Ended(
                     key,

@@ -25,7 +25,7 @@ PRIVATE = 0o600
 
 
 class UnsafeFileError(OSError):
-    """Something other than a plain file is at the name; the message says what."""
+    """The path is not a plain file; the message names its type."""
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
 
 
 def exists(root: Path, name: str) -> bool:
-    """Return whether anything at all has this name, be it a link that leads nowhere."""
+    """Return whether the name exists, also as a broken link."""
     try:
         with _parent(root, name) as (folder, last):
             os.stat(last, dir_fd=folder, follow_symlinks=False)

@@ -2,7 +2,7 @@
 
 Everywhere, a program gets limits on its resources and cannot gain privileges. Where bubblewrap
 works, which is found out by running it, a program sees only the system's programs and libraries,
-its slot and the files of its project; it has no network unless its app version says that it needs
+its slot and the files of its project; it has no network unless its app version declares to need
 one. Bubblewrap's new user namespace also keeps it from reading or tracing other processes.
 """
 
@@ -36,13 +36,13 @@ _SYSTEM = ("/usr", "/etc", "/opt", "/nix/store", "/gnu/store", "/sys")
 _SYSTEM_OR_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _RESOLVER = "/run/systemd/resolve"
 _MAX_FOLDERS = 200
-# What bubblewrap reports as 128 + number. Exit codes of BOINC's own begin at 192.
+# Signals that bubblewrap reports as 128 + number. Exit codes of BOINC's own begin at 192.
 _SIGNALS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25, 31})
 _FIRST_SIGNAL = 128
 
 
 class Confinement(StrEnum):
-    """How programs are confined: as well as the system allows, not at all, or not started else."""
+    """Confinement of programs: where the system allows it, never, or required to start."""
 
     AUTO = "auto"
     OFF = "off"
@@ -50,12 +50,12 @@ class Confinement(StrEnum):
 
 
 class NoSandboxError(Exception):
-    """Confinement is required and does not work here; the message says why."""
+    """Confinement is required and does not work here; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a program may use of the client's folder `home`: its slot and its project's folder.
+    """The parts of the client's folder `home` that a program may use: slot and project folder.
 
     `read_only` are files in the project's folder that must not change. `writes_project` is whether
     an output is written there. `max_file_bytes` 0 is unlimited.
@@ -95,14 +95,14 @@ class Sandbox:
 
     @property
     def works(self) -> bool:
-        """Whether bubblewrap confines programs."""
+        """Return whether bubblewrap confines programs."""
         return bool(self._tool)
 
     def is_wrapped(self, program: Program) -> bool:
-        """Tell whether a program runs under bubblewrap.
+        """Return whether a program runs under bubblewrap.
 
-        One that starts containers cannot: engines without a daemon need privileges of their own.
-        Their programs are confined by the container. Raises OSError if that is not enough.
+        Programs that start containers cannot: engines without a daemon need privileges of their
+        own.  Their programs are confined by the container. Raises OSError if that is not enough.
         """
         if program.needs_containers and self.wish == Confinement.REQUIRE:
             message = "the app needs a container engine, which --confine require does not allow"
@@ -110,7 +110,7 @@ class Sandbox:
         return self.works and not program.needs_containers
 
     def command(self, program: Program, info_descriptor: int) -> list[str]:
-        """Write bubblewrap's words; the program's own follow.
+        """Return bubblewrap's arguments; the program's own follow.
 
         The process-id namespace is shared: signals then reach the program as without bubblewrap.
         """
@@ -191,8 +191,8 @@ class Sandbox:
                 os.close(writer)
         if done.returncode == _PROBE_CODE:
             return ""
-        said = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
-        return f"bwrap does not work: {said:.200}"
+        reason = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+        return f"bwrap does not work: {reason:.200}"
 
 
 def read_child_pid(descriptor: int) -> int:
@@ -224,12 +224,12 @@ def _lowered(kind: int, limit: int) -> tuple[int, int]:
 
 
 def _prctl() -> Callable[..., int] | None:
-    """Find the system call that forbids new privileges; None where there is none."""
+    """Return the system call that forbids new privileges, or None."""
     if sys.platform != "linux":
         return None
     with contextlib.suppress(OSError, AttributeError):
-        found: Callable[..., int] = ctypes.CDLL(None).prctl
-        return found
+        prctl: Callable[..., int] = ctypes.CDLL(None).prctl
+        return prctl
     return None
 
 
@@ -239,32 +239,32 @@ def _program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
     An interpreter in the volunteer's home, as pyenv and conda install them, must be readable; the
     rest of the home must not.
     """
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for entry in environment.get("PATH", "").split(os.pathsep):
-        _add_folder(Path(entry), found)
+        _add_folder(Path(entry), folders)
     for entry in environment.get("LD_LIBRARY_PATH", "").split(os.pathsep):
         if entry and Path(entry).is_dir() and not _holds_home(Path(entry)):
-            found[Path(entry)] = None
-    return tuple(path for path in found if not _is_system(path))[:_MAX_FOLDERS]
+            folders[Path(entry)] = None
+    return tuple(path for path in folders if not _is_system(path))[:_MAX_FOLDERS]
 
 
-def _add_folder(folder: Path, found: dict[Path, None]) -> None:
-    if not folder.is_absolute() or folder in found or _is_system(folder) or _holds_home(folder):
+def _add_folder(folder: Path, folders: dict[Path, None]) -> None:
+    if not folder.is_absolute() or folder in folders or _is_system(folder) or _holds_home(folder):
         return
-    if len(found) >= _MAX_FOLDERS or not folder.is_dir():
+    if len(folders) >= _MAX_FOLDERS or not folder.is_dir():
         return
-    found[folder] = None
+    folders[folder] = None
     if folder.name in {"bin", "sbin"}:
         beside = ("lib", "lib64", "libexec", "pyvenv.cfg")
-        found.update(dict.fromkeys(folder.parent / name for name in beside))
+        folders.update(dict.fromkeys(folder.parent / name for name in beside))
     elif folder.name == "shims":
         # Scripts of pyenv, rbenv and asdf that look for the version to run.
-        found[folder.parent] = None
+        folders[folder.parent] = None
     for target in _link_targets(folder):
         if target.parent.name in {"bin", "sbin"}:
-            _add_folder(target.parent, found)
+            _add_folder(target.parent, folders)
         elif not _holds_home(target):
-            found[target] = None
+            folders[target] = None
 
 
 def _link_targets(folder: Path) -> Iterator[Path]:

@@ -30,7 +30,7 @@ FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
 STDERR_FILE = "stderr.txt"
 _CHUNK = 1 << 20
-# Files by which a program tells the client something have a line or two.
+# Files that a program writes for the client have a line or two.
 _MAX_NOTE = 4096
 _MAX_FILE_BYTES = 1 << 62
 # A line of Manyhands' launcher, which is the signed main program of apps of the kind container.
@@ -42,7 +42,7 @@ class SlotError(Exception):
 
 
 class MissingInputError(SlotError):
-    """A file that was here is gone or is not what was downloaded; `name` says which."""
+    """The downloaded file `name` is missing or has changed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is missing or was changed")
@@ -134,9 +134,13 @@ def main_program(home: Home, project: Project, held: HeldResult) -> Path:
 
 
 def confined_program(home: Home, project: Project, held: HeldResult, slot: Path) -> Program:
-    """Say what the program of a result may use (see `sandbox`)."""
+    """Return the folders that the program of a result may use (see `sandbox`)."""
     version, workunit = project.version_of(held), project.workunits[held.offer.wu_name]
-    names = {ref.file_name for known in project.app_versions.values() for ref in known.file_refs}
+    names = {
+        ref.file_name
+        for app_version in project.app_versions.values()
+        for ref in app_version.file_refs
+    }
     names.update(ref.file_name for ref in workunit.file_refs)
     present = [home.file(project.url, name) for name in sorted(names)]
     main = next(ref.file_name for ref in version.file_refs if ref.main_program)
@@ -252,7 +256,7 @@ def _take_output(home: Home, project: Project, held: HeldResult, ref: FileRef) -
 
 
 def _fits(home: Home, name: str, info: FileInfo) -> bool:
-    """Whether an output is no longer than it may be before it is packed."""
+    """Return whether an output is no longer than it may be before it is packed."""
     with safe_files.opened(home.path, name) as file:
         return not info.max_nbytes or os.fstat(file.fileno()).st_size <= info.max_nbytes
 
@@ -299,8 +303,8 @@ def finish_code(slot: Path) -> int | None:
     content = safe_files.read_start(slot, FINISH_FILE, _MAX_NOTE)
     if content is None:
         return None
-    found = re.match(rb"\s*(\d{1,9})", content)
-    return int(found.group(1)) if found else 0
+    match = re.match(rb"\s*(\d{1,9})", content)
+    return int(match.group(1)) if match else 0
 
 
 def temporary_exit(slot: Path) -> float | None:
@@ -308,8 +312,8 @@ def temporary_exit(slot: Path) -> float | None:
     content = safe_files.read_start(slot, TEMPORARY_EXIT_FILE, _MAX_NOTE)
     if content is None:
         return None
-    found = re.match(rb"\s*(\d{1,9}(?:\.\d{1,9})?)", content)
-    return float(found.group(1)) if found else 0.0
+    match = re.match(rb"\s*(\d{1,9}(?:\.\d{1,9})?)", content)
+    return float(match.group(1)) if match else 0.0
 
 
 def clear(slot: Path) -> None:

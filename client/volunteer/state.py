@@ -71,11 +71,11 @@ def _(event: events.Detached, state: State, rules: Rules) -> Step:
     del rules
     project = state.projects[event.project]
     commands: list[Command] = []
-    for held in project.results.values():
-        if held.phase == Phase.RUNNING:
-            commands.append(Kill(project.url, held.offer.name))
-        if held.slot >= 0:
-            commands.append(ClearSlot(held.slot))
+    for held_result in project.results.values():
+        if held_result.phase == Phase.RUNNING:
+            commands.append(Kill(project.url, held_result.offer.name))
+        if held_result.slot >= 0:
+            commands.append(ClearSlot(held_result.slot))
     rest = {url: other for url, other in state.projects.items() if url != event.project}
     commands += [Forget(event.project), Say(f"detached from {event.project}")]
     return replace(state, projects=rest), commands
@@ -168,8 +168,8 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     )
     before = set(project.results)
     state, project, commands = take_reply(state, project, reply, event.now)
-    new = [held for name, held in project.results.items() if name not in before]
-    refused = sum(held.verdict is not None for held in new)
+    new = [held_result for name, held_result in project.results.items() if name not in before]
+    refused = sum(held_result.verdict is not None for held_result in new)
     if refused:
         project = after_error(project, event, rules)
     if project.asked_seconds > 0 and (not new or refused < len(new)):

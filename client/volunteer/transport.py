@@ -58,7 +58,7 @@ class TransferLimits:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is posted: some bytes, then those of a file from an offset on.
+    """The body of a POST: some bytes, then those of a file from an offset on.
 
     The file is opened without following a link below `root`, its own folder if there is none.
     """
@@ -107,7 +107,7 @@ class Stream:
 
 
 class Transport(Protocol):
-    """What the client needs of HTTP. All raise UnreachableError.
+    """The HTTP methods that the client uses. All raise UnreachableError.
 
     `has_credentials` marks a request with the account's key or password: no redirect takes it to
     another host.
@@ -141,7 +141,7 @@ class HttpTransport:
             # Only what `_Decoder` decodes with a limit.
             headers={"User-Agent": agent, "Accept-Encoding": "gzip"},
             follow_redirects=False,
-            # A connection of its own for each exchange: to cut off one is to cut off no other.
+            # Each exchange has its own connection, so cutting one off affects no other.
             limits=httpx.Limits(max_keepalive_connections=0),
         )
 
@@ -237,7 +237,7 @@ class _Request:
 class _Watch:
     """Watches one exchange in a thread and closes its connections when it is too slow.
 
-    Timeouts of a socket begin anew with every byte, so that a server which sends one byte a minute
+    Timeouts of a socket restart with every byte, so that a server which sends one byte a minute
     would hold the exchange for ever.
     """
 
@@ -259,9 +259,9 @@ class _Watch:
     def note_connection(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember the socket of a new connection; httpx calls it for each of its steps."""
         if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
-            found = info["return_value"].get_extra_info("socket")
-            if isinstance(found, socket.socket):
-                self._sockets.append(found)
+            raw_socket = info["return_value"].get_extra_info("socket")
+            if isinstance(raw_socket, socket.socket):
+                self._sockets.append(raw_socket)
 
     def finish_within(self, seconds: float | None) -> None:
         """Set the time by which the exchange must be over; None for no such time."""
@@ -300,14 +300,14 @@ class _Watch:
         self.reason = reason
         while not self._over.wait(0.2):
             # More than once, for a redirect may be opening another connection.
-            for found in list(self._sockets):
+            for raw_socket in list(self._sockets):
                 with contextlib.suppress(OSError):
                     # Not the method of an SSL socket: it would change it under the reading thread.
-                    socket.socket.shutdown(found, socket.SHUT_RDWR)
+                    socket.socket.shutdown(raw_socket, socket.SHUT_RDWR)
 
 
 def _decoded(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
-    """Give the bytes of an answer, unpacked in pieces of limited size."""
+    """Yield the bytes of an answer, unpacked in pieces of limited size."""
     coding = answer.headers.get("Content-Encoding", "").strip().lower()
     if coding in {"", "identity"}:
         for chunk in answer.iter_raw():
@@ -324,7 +324,7 @@ def _decoded(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
 
 
 def _unpacked(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
-    # 32: gzip or zlib, as the data says.
+    # 32: detect gzip or zlib from the data.
     unpacker = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
     is_empty = True
     try:
@@ -385,7 +385,7 @@ def _checked_redirect(url: str, where: str, *, has_credentials: bool) -> str:
 
 
 def _is_same_host(scheme: str, host: str | None, port: int | None, there: Any) -> bool:  # noqa: ANN401  SplitResult
-    """Tell whether an address has the same host and port, or is its encrypted form."""
+    """Return whether an address has the same host and port, or is its encrypted form."""
     if host != there.hostname:
         return False
     port = port or _PORTS.get(scheme, 0)

@@ -84,7 +84,7 @@ def _send_to(transport: Transport, url: str, output: Finished) -> None:
 
 
 def _is_unchanged(output: Finished) -> bool:
-    """Tell whether the output is still a plain file of the size that was measured."""
+    """Return whether the output is still a plain file of the measured size."""
     root = output.root or output.path.parent
     try:
         with safe_files.opened(root, str(output.path.relative_to(root))) as file:

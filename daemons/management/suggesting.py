@@ -15,7 +15,7 @@ from scheduler.policy.plugins import BadPlugins, Plugin
 
 _HEAD = """\
 # A draft of the allow-list: save it where the setting PLUGINS names it.
-# Review each entry: whoever may write this file, or the programs that it names, runs code here.
+# Review each entry: anyone who can write this file, or the programs in it, can run code here.
 """
 
 
@@ -52,9 +52,9 @@ def _named(app: App) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _is_known(kind: str, name: str) -> bool:
-    found: Plugin | None = settings.PLUGINS.find(kind, name)
+    plugin: Plugin | None = settings.PLUGINS.find(kind, name)
     is_copy = kind == plugins.GENERATOR and name.startswith("copy:")
-    return found is not None or name in plugins.BUILT_IN[kind] or is_copy
+    return plugin is not None or name in plugins.BUILT_IN[kind] or is_copy
 
 
 def _entry(kind: str, name: str, options: dict[str, Any], app: str) -> str:

@@ -39,8 +39,8 @@ class UnknownAssimilator(LookupError):
     """An app names an assimilator that does not exist. Hint: the message says what was tried."""
 
 
-def _copy_files(given: object, _time_limit: timedelta) -> Assimilator:
-    checking.checked("copy_files", given, {})
+def _copy_files(options: object, _time_limit: timedelta) -> Assimilator:
+    checking.checked("copy_files", options, {})
     return copy_files.assimilate
 
 

@@ -45,22 +45,22 @@ class Callable:
 
     @property
     def transactional(self) -> bool:
-        """As the allow-list says; a worker is not asked."""
+        """Return the allow-list's flag; the function itself is not consulted."""
         return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
         """Call it here if it belongs into our transaction, else in a worker."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
-        asked = replace(assimilation, options=self.options)
+        with_options = replace(assimilation, options=self.options)
         if self.transactional:
-            answer = _called(resolve(self.target, self.folder), asked)
+            answer = _called(resolve(self.target, self.folder), with_options)
         else:
             answer = worker.call(
                 "daemons.science.callables:run",
                 self.target,
                 self.folder,
-                message(asked),
+                message(with_options),
                 time_limit=self.time_limit,
                 read=read_answer,
                 profile=worker.profile_of(self.plugin),
@@ -77,7 +77,7 @@ def _filed(app: str, files: Files) -> list[Path]:
 
 
 def message(assimilation: Assimilation) -> dict[str, Any]:
-    """An assimilation as JSON."""
+    """Return an assimilation as JSON."""
     plain = {field.name: getattr(assimilation, field.name) for field in fields(assimilation)}
     outputs = [
         [output.position, output.open_name, output.upload_name, str(output.path)]
@@ -87,12 +87,12 @@ def message(assimilation: Assimilation) -> dict[str, Any]:
 
 
 def read_answer(value: object) -> Files | Defer:
-    """What `run` returned: files by name, or `Defer`; raises `BadMessage`."""
+    """Read the answer of `run`: files by name, or `Defer`; raises `BadMessage`."""
     if isinstance(value, dict) and "defer" in value:
         return read_defer(value)
-    said = an_object(value, "The answer", ("files",))
+    answer = an_object(value, "The answer", ("files",))
     files: Files = {}
-    for entry in a_list(said["files"], "files", _MAX_FILES):
+    for entry in a_list(answer["files"], "files", _MAX_FILES):
         pair = a_list(entry, "a file", 2)
         if len(pair) != 2:  # noqa: PLR2004 - name and content
             raise BadMessage("A file has a name and a content.")
@@ -107,7 +107,7 @@ def read_answer(value: object) -> Files | Defer:
 # In the worker
 
 
-def run(target: str, folder: str, told: dict[str, Any]) -> dict[str, Any]:
+def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
     """Call the function and make its answer JSON; runs in the worker."""
     function = resolve(target, folder)
     if getattr(function, "transactional", False):
@@ -118,19 +118,19 @@ def run(target: str, folder: str, told: dict[str, Any]) -> dict[str, Any]:
         raise PermissionError(msg)
     outputs = tuple(
         Output(position, open_name, upload_name, Path(path))
-        for position, open_name, upload_name, path in told["outputs"]
+        for position, open_name, upload_name, path in message["outputs"]
     )
-    errors = tuple(told["errors"])
-    answer = _called(function, Assimilation(**{**told, "outputs": outputs, "errors": errors}))
+    errors = tuple(message["errors"])
+    answer = _called(function, Assimilation(**{**message, "outputs": outputs, "errors": errors}))
     if isinstance(answer, Defer):
         return defer_message(answer)
     return {"files": [[name, base64.b64encode(data).decode()] for name, data in answer.items()]}
 
 
 def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - whatever it is
-    """Call it; the files that it returned.
+    """Call the function; return its files by name.
 
-    Paths that it returned are of files that it wrote itself: they are put on the disk for good.
+    Paths that it returned are of files that it wrote itself: they are synced to the disk.
     """
     try:
         answer = function(assimilation)

@@ -44,8 +44,8 @@ class Question:
             "options": dict(self.options),
             "folder": self.folder,
             "results": [
-                [one, [asdict(output) for output in outputs]]
-                for one, outputs in self.results.items()
+                [result_id, [asdict(output) for output in outputs]]
+                for result_id, outputs in self.results.items()
             ],
             "canonical": self.canonical,
             "at_least": self.at_least,
@@ -74,10 +74,12 @@ class Answer:
 
 def compare_message(question: dict[str, Any]) -> dict[str, Any]:
     """`compare` for a question and an answer that are JSON; runs in the worker."""
-    results = {one: [Brought(**its) for its in outputs] for one, outputs in question["results"]}
+    results = {
+        result_id: [Brought(**its) for its in outputs] for result_id, outputs in question["results"]
+    }
     answer = compare(Question(**{**question, "results": results}))
     return {
-        "bad": [[one, why] for one, why in answer.bad.items()],
+        "bad": [[result_id, why] for result_id, why in answer.bad.items()],
         "agreeing": [list(pair) for pair in answer.agreeing],
         "outliers": list(answer.outliers),
         "suspicious": list(answer.suspicious),
@@ -86,35 +88,35 @@ def compare_message(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_answer(question: Question, value: object) -> Answer:
-    """The worker's answer to a question; raises `BadMessage`.
+    """Read the worker's answer to a question; raises `BadMessage`.
 
-    It speaks of the results that were asked about, and of each two at most once.
+    It may contain only results of the question, and each pair at most once.
     """
     names = ("bad", "agreeing", "outliers", "suspicious", "unusable")
-    said = an_object(value, "The answer", names)
-    known = question.results.keys()
-    count = len(known)
+    answer = an_object(value, "The answer", names)
+    result_ids = question.results.keys()
+    count = len(result_ids)
     bad = {}
-    for entry in a_list(said["bad"], "bad", count):
-        one, why = _pair(entry, "an entry of bad")
-        bad[one_of(one, "a bad result", known)] = a_text(why, "a reason")
-    readable = known - bad.keys()
+    for entry in a_list(answer["bad"], "bad", count):
+        result_id, why = _pair(entry, "an entry of bad")
+        bad[one_of(result_id, "a bad result", result_ids)] = a_text(why, "a reason")
+    readable = result_ids - bad.keys()
     agreeing = set()
-    for entry in a_list(said["agreeing"], "agreeing", count * (count - 1) // 2):
-        one, other = (
+    for entry in a_list(answer["agreeing"], "agreeing", count * (count - 1) // 2):
+        result_id, other_id = (
             one_of(each, "an agreeing result", readable) for each in _pair(entry, "a pair")
         )
-        if one >= other:
-            raise BadMessage(f"A pair is in the wrong order: {one}, {other}.")
-        agreeing.add((one, other))
+        if result_id >= other_id:
+            raise BadMessage(f"A pair is in the wrong order: {result_id}, {other_id}.")
+        agreeing.add((result_id, other_id))
     if question.canonical in bad:
         raise BadMessage("The canonical result cannot be bad.")
     return Answer(
         bad,
         frozenset(agreeing),
-        _ids(said["outliers"], "outliers", readable),
-        _ids(said["suspicious"], "suspicious", readable),
-        a_text(said["unusable"], "unusable"),
+        _ids(answer["outliers"], "outliers", readable),
+        _ids(answer["suspicious"], "suspicious", readable),
+        a_text(answer["unusable"], "unusable"),
     )
 
 
@@ -125,8 +127,10 @@ def _pair(value: object, what: str) -> tuple[Any, Any]:
     return items[0], items[1]
 
 
-def _ids(value: object, what: str, known: Collection[int]) -> frozenset[int]:
-    return frozenset(one_of(one, what, known) for one in a_list(value, what, len(known)))
+def _ids(value: object, what: str, result_ids: Collection[int]) -> frozenset[int]:
+    return frozenset(
+        one_of(item, what, result_ids) for item in a_list(value, what, len(result_ids))
+    )
 
 
 class CanonicalUnreadable(Exception):

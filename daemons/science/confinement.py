@@ -1,4 +1,4 @@
-"""How science code is kept from everything that it does not need.
+"""Confines science code to the files and resources that it needs.
 
 A worker runs in one of four forms.  Each is tried by running a worker in it, once per process:
 
@@ -38,40 +38,40 @@ from daemons.science.worker_main import TRACES_SIZE, Config
 BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
 #: In the order in which they are tried.
 LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
-#: Who root's science runs as: a number that Debian gives to nobody.
+#: The user id for science of a daemon that runs as root; Debian assigns it to no user.
 SCIENCE_UID: Final = 65_533
-#: How long a form may take to prove itself; seconds.
+#: Timeout of the test run of a form; seconds.
 _PROBE_SECONDS: Final = 20.0
 _TMP_BYTES: Final = 512 << 20
 #: The only variables that science code inherits; all others may hold secrets.
 _ENVIRONMENT: Final = re.compile(
     r"PATH|LANG|LC_[A-Z]+|TZ|OMP_[A-Z_]+|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS"
 )
-#: What programs need of the system.  Of /etc only what is everybody's business.
+#: Paths of the system that programs need.  Of /etc only files without secrets.
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
     *("/etc/alternatives", "/etc/fonts", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf"),
     *("/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf"),
     *("/etc/passwd", "/etc/ssl/certs"),
 )
-#: What network access needs beside that.
+#: Further paths that network access needs.
 _NETWORK: Final = ("/etc/hosts", "/etc/resolv.conf", "/run/systemd/resolve", "/etc/services")
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 #: The project's own folder.
 BASE: Final = Path(__file__).resolve().parent.parent.parent
-#: What of it is no code: VAR_DIR by default, and deploy/.env.
+#: Parts of it that are not code: VAR_DIR by default, and deploy/.env.
 _NO_CODE: Final = frozenset({"var", "deploy"})
 #: Since this kernel, processes are counted per user namespace.
 _COUNTS_PER_NAMESPACE: Final = (5, 14)
 
 
 class CannotConfine(RuntimeError):
-    """A form does not work on this machine. Hint: the message says why."""
+    """A form of confinement does not work on this machine. Hint: the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one worker may use; see the settings `SCIENCE_...`."""
+    """The limits of one worker; see the settings `SCIENCE_...`."""
 
     memory_mb: int = 4096
     file_mb: int = 1024
@@ -81,7 +81,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one plug-in's worker may touch; each profile has workers of its own.
+    """The access of one plug-in's worker; each profile has workers of its own.
 
     `name` is the plug-in's, or empty for what is built in.  `identities` are the devices and inodes
     of `reads`.  `hidden` folders are never shown, even where they lie in folders that are.
@@ -98,7 +98,7 @@ class Profile:
 
 @dataclass(slots=True)
 class Started:
-    """A worker's process, if it is ours, our end of its channel, and what is tidied up after it."""
+    """A worker's process (if local), the daemon's end of its channel, and its temporary folder."""
 
     channel: socket.socket
     traces: int
@@ -106,7 +106,7 @@ class Started:
     folder: str = ""
 
     def tidy(self) -> None:
-        """Close what is open, and delete its temporary folder; the process has ended."""
+        """Close the channel and files, and delete the temporary folder; the process has ended."""
         self.channel.close()
         os.close(self.traces)
         if self.folder:
@@ -114,14 +114,14 @@ class Started:
 
 
 def best_form(wanted: str = "auto") -> str:
-    """The first local form that works here; `wanted` names one, or is ``auto``."""
+    """Return the first local form that works here; `wanted` names one, or is ``auto``."""
     if wanted != "auto":
         return wanted
     return next(form for form in LOCAL_FORMS if form == NONE or not trouble(form))
 
 
 def trouble(form: str) -> str:
-    """Why a local form does not work here; empty if it does.  Tried once per process."""
+    """Return why a local form does not work here, or "".  Tried once per process."""
     with _probing:
         if form not in _troubles:
             _troubles[form] = _tried(form)
@@ -142,12 +142,12 @@ def _tried(form: str) -> str:
 
 
 def _users() -> tuple[int | None, ...]:
-    """As whom workers can run, best first; None is ourselves."""
+    """Return the users that workers can run as, best first; None is the daemon's own."""
     return (None,) if os.geteuid() else (SCIENCE_UID, None)
 
 
 def _try(form: str, user: int | None) -> None:
-    """Run a worker until it is ready; raises for what keeps it from that."""
+    """Run a worker until it is ready; raises if it does not become ready."""
     started = _start(form, Profile(), user, stderr=subprocess.DEVNULL)
     try:
         started.channel.settimeout(_PROBE_SECONDS)
@@ -180,22 +180,22 @@ def start(form: str, profile: Profile) -> Started:
 
 
 def _start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
-    ours, theirs = socket.socketpair()
+    daemon_end, worker_end = socket.socketpair()
     traces = new_traces()
     folder = "" if form == BUBBLEWRAP else _own_folder(user)
-    with theirs:
+    with worker_end:
         try:
             process = spawn(
-                form, profile, theirs.fileno(), traces, folder=folder, user=user, stderr=stderr
+                form, profile, worker_end.fileno(), traces, folder=folder, user=user, stderr=stderr
             )
         except OSError as error:
-            Started(ours, traces, folder=folder).tidy()
+            Started(daemon_end, traces, folder=folder).tidy()
             raise CannotConfine(f"{form}: {error}") from error
-    return Started(ours, traces, process, folder)
+    return Started(daemon_end, traces, process, folder)
 
 
 def user_for(form: str, profile: Profile) -> int | None:
-    """As whom root's worker runs; None: as ourselves.
+    """Return the user that root's worker runs as; None: the daemon's own.
 
     Root's own files can be written by no other user, nor can private inputs be read.
     """
@@ -278,7 +278,7 @@ def spawn(
     return subprocess.Popen(  # noqa: S603 - our own words
         command,
         stdin=subprocess.DEVNULL,
-        # What the science prints is for the operator's log, never for the channel.
+        # Output of science code goes to the operator's log, never to the channel.
         stdout=2 if stderr is None else stderr,
         stderr=stderr,
         cwd=folder or "/",
@@ -289,7 +289,7 @@ def spawn(
 
 
 def environment(tmp: str) -> dict[str, str]:
-    """All that science code inherits of the environment, and what is its own."""
+    """Return the environment of science code: harmless inherited variables and its own."""
     inherited = {name: text for name, text in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
     return {
         "PATH": os.defpath,
@@ -311,12 +311,12 @@ def new_traces() -> int:
     os.ftruncate(traces, TRACES_SIZE)
     import fcntl  # noqa: PLC0415 - not everywhere
 
-    # It neither grows nor shrinks, whatever is written to it.
+    # Its size is fixed.
     fcntl.fcntl(traces, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     return traces
 
 
-# What is shown
+# Visible paths
 
 
 def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
@@ -325,7 +325,7 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
         raise FileNotFoundError("there is no bwrap; Debian's package is bubblewrap")
     words = [program, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--die-with-parent", "--cap-drop", "ALL"]
-    # Root's worker becomes another user by itself, who is none in a namespace of its own.
+    # A worker of root changes its own user, so it gets no user namespace of its own.
     words += (
         ["--unshare-user"]
         if user is None
@@ -335,7 +335,7 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
     words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - one of its own
     shown = [*_shown(profile), *profile.writes]
     for folder in _above(shown):
-        # Else bwrap makes it for its owner alone, and not for whom root becomes.
+        # Otherwise bwrap creates it for its owner alone, not for the user that root switches to.
         words += ["--perms", "0755", "--dir", folder]
     for path in shown:
         words += _shown_in_place(path, "--bind-try" if path in profile.writes else "--ro-bind-try")
@@ -361,7 +361,7 @@ def _shown_in_place(path: str, how: str) -> list[str]:
 
 
 def _shown(profile: Profile) -> Iterator[str]:
-    """What can be read: the system, Python, the project's code, and the profile's folders."""
+    """Return the readable paths: system, Python, the project's code, the profile's folders."""
     yield from _SYSTEM
     if profile.network:
         yield from _NETWORK
@@ -383,20 +383,21 @@ def _python_paths() -> Iterator[str]:
 
 
 def _module_paths() -> list[str]:
-    """Where modules are looked for: what belongs to Python, to the project, or to PYTHONPATH.
+    """Return the worker's module search path: Python's, the project's, and PYTHONPATH.
 
     The folder from which a command happened to be started is not meant.
     """
     named = {
         os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
     }
-    known = (sys.prefix, sys.base_prefix, str(BASE))
-    found = [
+    trusted_roots = (sys.prefix, sys.base_prefix, str(BASE))
+    paths = [
         os.path.abspath(path)
         for path in sys.path
-        if path and (os.path.abspath(path) in named or any(_is_in(path, root) for root in known))
+        if path
+        and (os.path.abspath(path) in named or any(_is_in(path, root) for root in trusted_roots))
     ]
-    return list(dict.fromkeys((str(BASE), *found)))
+    return list(dict.fromkeys((str(BASE), *paths)))
 
 
 def _code_folders() -> list[str]:
@@ -414,9 +415,9 @@ def _code(base: Path) -> Iterator[str]:
 def _without(path: str, hidden: Iterable[str]) -> Iterator[str]:
     """A path, or what it contains, except what is hidden."""
     real = os.path.realpath(path)
-    if any(_is_in(real, one) for one in hidden):
+    if any(_is_in(real, folder) for folder in hidden):
         return
-    if not any(_is_in(one, real) for one in hidden):
+    if not any(_is_in(folder, real) for folder in hidden):
         yield path
         return
     with suppress(OSError):
@@ -432,7 +433,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _processes_before(form: str, user: int | None) -> int:
-    """How many processes and threads count already against the limit of a new worker."""
+    """Return the number of processes and threads that already count against the limit."""
     numbers = re.findall(r"\d+", platform.release())[:2]
     if form == BUBBLEWRAP and user is None and tuple(map(int, numbers)) >= _COUNTS_PER_NAMESPACE:
         return 0
@@ -447,6 +448,6 @@ def _processes_before(form: str, user: int | None) -> int:
 
 
 _troubles: dict[str, str] = {}
-#: As whom the workers of a form run.
+#: The user that the workers of a form run as.
 _user_of: dict[str, int | None] = {}
 _probing = threading.RLock()

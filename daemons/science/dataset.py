@@ -123,9 +123,9 @@ class Dataset:
         return rows
 
 
-def make(given: object, _time_limit: timedelta) -> Dataset:
+def make(options: object, _time_limit: timedelta) -> Dataset:
     """A dataset by an app's options; raises `BadOptions`."""
-    read = checking.checked("dataset", given, _KNOWN)
+    read = checking.checked("dataset", options, _KNOWN)
     dataset = Dataset(**{**read, "part_size": int(read.get("part_size", 1000))})
     if dataset.format == "csv" and not dataset.columns:
         raise BadOptions(

@@ -28,7 +28,7 @@ COPY: Final = "copy"
 
 
 class UnknownGenerator(LookupError):
-    """An app names a generator that is not in the allow-list. Hint: the message says what is."""
+    """An app names a generator that is not in the allow-list. Hint: the message lists the names."""
 
 
 class BadGenerator(ValueError):
@@ -37,9 +37,9 @@ class BadGenerator(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a generator made: descriptions of workunits, its new state, when to ask again.
+    """The output of a generator: workunits, its new state, and when to run it again.
 
-    What science code made is `from_outside`: it names no paths of the server's disk.
+    Workunits of science code are `from_outside`: they may not name paths of the server's disk.
     """
 
     workunits: tuple[Any, ...]
@@ -63,7 +63,7 @@ class Generator(Protocol):
 
 
 def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None, dict[str, Any]]:
-    """The plug-in of an app's generator (None: ``copy:WORKUNIT``), and all its options.
+    """Return the plug-in of an app's generator (None: ``copy:WORKUNIT``), and all its options.
 
     Raises `UnknownGenerator` and `BadOptions`.
     """
@@ -89,14 +89,14 @@ def check(name: str, options: object) -> None:
 
 
 def read_answer(value: object, most: int) -> Made:
-    """What `run` returned; raises `BadMessage`.  The descriptions are checked by who submits."""
-    said = an_object(value, "The answer", ("workunits", "state", "ask_again"))
-    if not isinstance(said["state"], dict):
+    """Read the answer of `run`; raises `BadMessage`.  Submission checks the descriptions."""
+    answer = an_object(value, "The answer", ("workunits", "state", "ask_again"))
+    if not isinstance(answer["state"], dict):
         raise BadMessage("The state is no object.")
     return Made(
-        workunits=tuple(a_list(said["workunits"], "workunits", most)),
-        state=said["state"],
-        ask_again=optional(read_moment)(said["ask_again"]),
+        workunits=tuple(a_list(answer["workunits"], "workunits", most)),
+        state=answer["state"],
+        ask_again=optional(read_moment)(answer["ask_again"]),
         from_outside=True,
     )
 
@@ -108,9 +108,9 @@ def run(
     target: str, folder: str, count: int, options: dict[str, Any], state: dict[str, Any]
 ) -> dict[str, Any]:
     """Have a generator make up to `count` workunits, as JSON; runs in the worker."""
-    found: Any = resolve(target, folder)
-    made_by: Any = found() if isclass(found) else None
-    generate = found if made_by is None else made_by.generate
+    target_object: Any = resolve(target, folder)
+    made_by: Any = target_object() if isclass(target_object) else None
+    generate = target_object if made_by is None else made_by.generate
     made: list[Any] = []
     ask_again = None
     try:

@@ -1,4 +1,4 @@
-"""Confines the calling process by Landlock and a system call filter, for good.
+"""Confines the calling process irrevocably by Landlock and a system call filter.
 
 Landlock limits which files can be opened, and hides all processes outside.  It does not cover
 sockets before its latest versions, so a seccomp filter refuses those: without it, PostgreSQL's
@@ -45,17 +45,17 @@ class Unavailable(OSError):
 
 
 def version() -> int:
-    """The version of the kernel's Landlock ABI; 0 if it has none."""
+    """Return the version of the kernel's Landlock ABI; 0 if there is no Landlock."""
     if platform.system() != "Linux" or platform.machine() not in _MACHINES:
         return 0
-    found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
-    return max(0, found)
+    abi_version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
+    return max(0, abi_version)
 
 
 def confine(
     *, reads: Iterable[str], lists: Iterable[str], writes: Iterable[str], network: bool
 ) -> None:
-    """Leave this process and its children these paths, and no sockets unless `network`.
+    """Restrict this process and its children to these paths, without sockets unless `network`.
 
     Of `lists` only the names of entries can be read.  Paths that do not exist are skipped.
     Raises `Unavailable`.

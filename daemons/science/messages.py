@@ -34,11 +34,11 @@ _STATUSES: Final = {
 
 
 class BadMessage(ValueError):
-    """An answer that is not what its call returns. Hint: the message says what is wrong."""
+    """An answer does not have the shape of its call. Hint: the message names the fault."""
 
 
 def packed(message: object) -> bytes:
-    """A message as it crosses the channel; raises TypeError and ValueError for what is no JSON."""
+    """Encode a message for the channel; raises TypeError or ValueError if it is not JSON."""
     data = json.dumps(message, allow_nan=False, ensure_ascii=False).encode("utf-8")
     return len(data).to_bytes(LENGTH, "big") + data
 
@@ -56,7 +56,7 @@ def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 def status_of(message: object) -> Mapping[str, Any]:
-    """An answer of the worker, of one of the four shapes."""
+    """Check for an answer of a worker, of one of the four shapes."""
     if not isinstance(message, dict) or message.keys() != _STATUSES.get(
         str(message.get("status")), set()
     ):
@@ -110,14 +110,14 @@ def _check_text(text: str) -> None:
 
 
 def an_object(value: object, what: str, names: Collection[str]) -> Mapping[str, Any]:
-    """A JSON object with exactly these names."""
+    """Check for a JSON object with exactly these names."""
     if not isinstance(value, dict) or value.keys() != set(names):
         raise BadMessage(f"{what} is no object of {', '.join(names)}: {value!r:.100}")
     return value
 
 
 def a_list(value: object, what: str, most: int) -> list[Any]:
-    """A list of at most so many items."""
+    """Check for a list of at most `most` items."""
     if not isinstance(value, list):
         raise BadMessage(f"{what} is no list: {value!r:.100}")
     if len(value) > most:
@@ -126,14 +126,14 @@ def a_list(value: object, what: str, most: int) -> list[Any]:
 
 
 def a_text(value: object, what: str, most: int = MAX_SENTENCE) -> str:
-    """A text, cut to so many characters."""
+    """Check for a text; return its first `most` characters."""
     if not isinstance(value, str):
         raise BadMessage(f"{what} is no text: {value!r:.100}")
     return value[:most]
 
 
 def a_number(value: object, what: str) -> float:
-    """A finite number."""
+    """Check for a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadMessage(f"{what} is no number: {value!r:.100}")
     try:
@@ -142,19 +142,19 @@ def a_number(value: object, what: str) -> float:
         raise BadMessage(f"{what} is too large.") from None
 
 
-def one_of(value: object, what: str, known: Collection[int]) -> int:
-    """One of these whole numbers."""
-    if type(value) is not int or value not in known:
-        raise BadMessage(f"{what} is none that was asked about: {value!r:.100}")
+def one_of(value: object, what: str, allowed: Collection[int]) -> int:
+    """Check for one of the `allowed` whole numbers, such as ids of the question."""
+    if type(value) is not int or value not in allowed:
+        raise BadMessage(f"{what} is not in the request: {value!r:.100}")
     return value
 
 
 def nothing(value: object) -> None:
-    """Null."""
+    """Check for null."""
     if value is not None:
         raise BadMessage(f"It is not null: {value!r:.100}")
 
 
 def optional(read: Callable[[object], T]) -> Callable[[object], T | None]:
-    """Null, or what `read` reads."""
+    """Return a reader that accepts null, or what `read` accepts."""
     return lambda value: None if value is None else read(value)

@@ -13,7 +13,7 @@ _LONGEST: Final = 366 * 86_400
 
 
 def moment_message(until: object) -> dict[str, Any]:
-    """A moment with a time zone, or a duration from now; raises TypeError for anything else."""
+    """Encode a moment with a time zone, or a duration from now; raises TypeError for others."""
     if isinstance(until, timedelta):
         return {"seconds": until.total_seconds()}
     if isinstance(until, datetime) and until.tzinfo is not None:
@@ -23,7 +23,7 @@ def moment_message(until: object) -> dict[str, Any]:
 
 
 def read_moment(value: object) -> datetime | timedelta:
-    """What `moment_message` wrote; raises `BadMessage`."""
+    """Read the output of `moment_message`; raises `BadMessage`."""
     if isinstance(value, dict) and value.keys() == {"seconds"}:
         seconds = a_number(value["seconds"], "seconds")
         return timedelta(seconds=min(max(seconds, 0.0), _LONGEST))
@@ -38,11 +38,11 @@ def read_moment(value: object) -> datetime | timedelta:
 
 
 def defer_message(defer: Defer) -> dict[str, Any]:
-    """A `Defer` as JSON."""
+    """Return a `Defer` as JSON."""
     return {"defer": moment_message(defer.until), "reason": str(defer.reason)}
 
 
 def read_defer(value: object) -> Defer:
-    """What `defer_message` wrote; raises `BadMessage`."""
-    said = an_object(value, "A deferral", ("defer", "reason"))
-    return Defer(read_moment(said["defer"]), a_text(said["reason"], "a reason"))
+    """Read the output of `defer_message`; raises `BadMessage`."""
+    answer = an_object(value, "A deferral", ("defer", "reason"))
+    return Defer(read_moment(answer["defer"]), a_text(answer["reason"], "a reason"))

@@ -64,9 +64,9 @@ class RunScript:
         )
 
 
-def make(plugin: Plugin, given: object, folder: str, time_limit: timedelta) -> RunScript:
+def make(plugin: Plugin, options: object, folder: str, time_limit: timedelta) -> RunScript:
     """A program by its path, or by its name in `folder`; raises `BadOptions`."""
-    read = checking.checked("script", given, _KNOWN)
+    read = checking.checked("script", options, _KNOWN)
     program = plugin.path if plugin.path.startswith("/") else f"{folder}/{plugin.path}"
     arguments, environment = read.get("arguments", ()), read.get("environment", {})
     return RunScript(program, arguments, environment, plugin, time_limit)
@@ -92,7 +92,7 @@ def told(assimilation: Assimilation) -> dict[str, str]:
     }
 
 
-def run(command: list[str], told: dict[str, str]) -> dict[str, Any] | None:
+def run(command: list[str], variables: dict[str, str]) -> dict[str, Any] | None:
     """Run a program to its end; called in the worker.  Returns null, or a `Defer` as JSON.
 
     Raises `ScriptFailed`, and `TransientScienceError` if it asks for another try.
@@ -105,7 +105,7 @@ def run(command: list[str], told: dict[str, str]) -> dict[str, Any] | None:
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=complained,
-                env={**os.environ, **told},
+                env={**os.environ, **variables},
                 check=False,
             ).returncode
         except BlockingIOError as error:

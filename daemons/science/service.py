@@ -33,9 +33,9 @@ log = logging.getLogger("science_service")
 
 #: Longest profile; bytes.
 _MAX_HELLO: Final = 1 << 20
-#: How long a daemon may take to send its profile; seconds.
+#: Timeout for a daemon's profile; seconds.
 _HELLO_SECONDS: Final = 10.0
-#: How many workers run at once; each daemon process has four at most.
+#: The maximum number of workers; each daemon process has four at most.
 MAX_WORKERS: Final = 64
 #: The first descriptor that systemd hands over.
 _FIRST_FROM_SYSTEMD: Final = 3
@@ -148,11 +148,11 @@ def _profile(connection: socket.socket, size: int) -> Profile:
         if not part:
             raise ValueError("the profile is cut short")
         data += part
-    given: dict[str, Any] = json.loads(data)
-    limits = Limits(**given.pop("limits"))
-    given.pop("identities", None)
-    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    return Profile(**{**given, **lists}, limits=limits)
+    message: dict[str, Any] = json.loads(data)
+    limits = Limits(**message.pop("limits"))
+    message.pop("identities", None)
+    lists = {name: tuple(value) for name, value in message.items() if isinstance(value, list)}
+    return Profile(**{**message, **lists}, limits=limits)
 
 
 if __name__ == "__main__":

@@ -95,9 +95,9 @@ class Table:
             )
 
 
-def make(given: object) -> Table:
+def make(options: object) -> Table:
     """A table by a plug-in's options; raises `BadOptions`."""
-    read = checking.checked("table", given, _KNOWN)
+    read = checking.checked("table", options, _KNOWN)
     model, table = read.pop("model", None), read.pop("table", None)
     if (model is None) == (table is None):
         raise BadOptions("table needs either the option 'table' or 'model'. Hint: name one.")

@@ -21,7 +21,7 @@ class BadAnswer(ValueError):
 
 
 class UnknownHandler(LookupError):
-    """An app names a handler that is not in the allow-list. Hint: the message says what is."""
+    """An app names a handler that is not in the allow-list. Hint: the message lists the names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +89,14 @@ def message(trickle: Trickle) -> dict[str, Any]:
     }
 
 
-def run(target: str, folder: str, told: dict[str, Any]) -> Any:  # noqa: ANN401 - read() checks it
+def run(target: str, folder: str, message: dict[str, Any]) -> Any:  # noqa: ANN401 - read() checks it
     """Call a handler, and make its answer JSON; runs in the worker."""
     moments = {
-        name: datetime.fromisoformat(told[name])
+        name: datetime.fromisoformat(message[name])
         for name in ("said_at", "received_at", "report_deadline")
-        if told[name] is not None
+        if message[name] is not None
     }
-    answer = resolve(target, folder)(Trickle(**{**told, **moments}))
+    answer = resolve(target, folder)(Trickle(**{**message, **moments}))
     if not isinstance(answer, Mapping):
         return answer
     return {

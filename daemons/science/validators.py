@@ -43,7 +43,7 @@ def check(name: str, options: Options) -> None:
 
 
 def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options, Plugin | None]:
-    """What runs for an app's validator: the target, all its options, and the plug-in if it is one.
+    """Return the target of an app's validator, all its options, and its plug-in (None: built in).
 
     Raises `UnknownValidator` and `BadOptions`.  Imports no science.
     """
@@ -63,7 +63,7 @@ def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options
 
 
 def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
-    """The validator of a target; programs without a path lie in `folder`.
+    """Return the validator of a target; programs without a path lie in `folder`.
 
     Raises `UnknownValidator` and `BadOptions`.  Imports science: for the worker.
     """

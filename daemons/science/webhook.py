@@ -124,9 +124,9 @@ class Webhook:
             return {**known, "encoding": "base64", "content": content}
 
 
-def make(given: object, time_limit: timedelta) -> Webhook:
+def make(options: object, time_limit: timedelta) -> Webhook:
     """A webhook by an app's options; raises `BadOptions`."""
-    read = checking.checked("webhook", given, _KNOWN, required=("url", "secret"))
+    read = checking.checked("webhook", options, _KNOWN, required=("url", "secret"))
     try:
         place = sources.read_web(read["url"])
         _check_literal(place.host)
@@ -162,8 +162,8 @@ def _check_literal(host: str) -> None:
 
 def _not_there(url: str, error: sources.BadSource) -> str:
     """The sentence of a refused address, with a hint for webhooks."""
-    said = str(error).partition(" Hint:")[0]
+    reason = str(error).partition(" Hint:")[0]
     return (
-        f"Nothing is sent to {url!r:.200}: it is no web address that may be used. {said} "
+        f"Nothing is sent to {url!r:.200}: it is no web address that may be used. {reason} "
         "Hint: give a public https:// address, or an operator names its host by WEBHOOK_HOSTS."
     )

@@ -42,17 +42,17 @@ from scheduler.policy.plugins import Plugin
 
 T = TypeVar("T")
 
-#: After so many calls, or so many seconds of calls, a worker is replaced.
+#: A worker is replaced after this number of calls, or this many seconds of calls.
 MAX_CALLS, MAX_SECONDS = 500, 3600.0
 #: More would cost memory; the least recently used one ends.
 MAX_WORKERS: Final = 4
 #: Longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
-#: How long a worker may take to start; seconds.  No science runs meanwhile.
+#: Timeout for the start of a worker; seconds.  No science runs meanwhile.
 START_LIMIT: Final = 60.0
-#: How often a worker's life is looked at while it is silent, and how long a dying one may take to
-#: write down where it was; seconds.
-_LOOK_EVERY, _LAST_WORDS = 0.05, 1.0
+#: The interval at which a silent worker is checked, and the time that a dying one has to write its
+#: traceback; seconds.
+_POLL_SECONDS, _TRACEBACK_SECONDS = 0.05, 1.0
 
 
 class ScienceFailed(Exception):
@@ -72,11 +72,11 @@ class ScienceCrashed(ScienceFailed):
 
 
 class ScienceRaised(ScienceFailed):
-    """It raised; the sentence is the exception's last line.  Or its answer was of no use."""
+    """It raised (the sentence is the exception's last line), or its answer was invalid."""
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
-    """Any JSON; for calls of which nothing depends on the answer's shape."""
+    """Accept any JSON, for calls whose answer is not used."""
     return value
 
 
@@ -120,7 +120,7 @@ def call(
 
 
 def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
-    """What a plug-in's worker may touch; None stands for what is built in.
+    """Return the access of a plug-in's worker; None stands for built-in science.
 
     `reads` are further folders.  All can read outputs and the project's science folder.
     """
@@ -134,9 +134,9 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
     for folder in dict.fromkeys((*inputs, *own, *reads)):
         # A worker that runs does not see what is made or mounted later: another one does.
         with suppress(OSError):
-            known = os.stat(folder)
+            folder_stat = os.stat(folder)
             folders.append(folder)
-            identities.append((known.st_dev, known.st_ino))
+            identities.append((folder_stat.st_dev, folder_stat.st_ino))
     return Profile(
         name="" if plugin is None else f"{plugin.kind} {plugin.name}",
         reads=tuple(folders),
@@ -154,7 +154,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
 
 
 def warning() -> str:
-    """The sentence for an operator whose science code is not confined; empty if it is."""
+    """Return the warning that science code is not confined; empty if it is."""
     if settings.SCIENCE_SOCKET or confinement.best_form(settings.SCIENCE_CONFINEMENT) != "none":
         return ""
     if settings.SCIENCE_CONFINEMENT == "none":
@@ -178,7 +178,7 @@ def stop() -> None:
 
 
 class _Worker:
-    """One worker and our end of its channel."""
+    """A worker and the daemon's end of its channel."""
 
     def __init__(self, profile: Profile) -> None:
         self.owner = os.getpid()
@@ -240,7 +240,7 @@ class _Worker:
 
     @property
     def is_worn_out(self) -> bool:
-        """Whether another one shall take over."""
+        """Return whether it must be replaced."""
         return self.calls >= MAX_CALLS or self.busy > MAX_SECONDS
 
     def end(self) -> None:
@@ -263,15 +263,15 @@ class _Worker:
         self._started.tidy()
 
     def _end_process(self, process: subprocess.Popen[bytes]) -> None:
-        # The keeper kills whatever the science started; it needs a moment for that.
+        # The keeper kills all processes that the science started; it needs a moment for that.
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_LAST_WORDS)
+            process.wait(_TRACEBACK_SECONDS)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def is_usable(self) -> bool:
-        """Whether it is ours, lives, and has said nothing unasked."""
+        """Return whether this process owns it, it lives, and it sent nothing unexpected."""
         if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
             return False
         return not select.select([self.channel], [], [], 0)[0]
@@ -308,7 +308,7 @@ class _Worker:
             if left <= 0:
                 raise TimeoutError
             has_ended = self.process is not None and self.process.poll() is not None
-            wait = 0 if has_ended else min(left, _LOOK_EVERY) if self.process else left
+            wait = 0 if has_ended else min(left, _POLL_SECONDS) if self.process else left
             if select.select([self.channel], [], [], wait)[0]:
                 return
             if has_ended:
@@ -317,15 +317,15 @@ class _Worker:
     def _crashed(self, target: str) -> ScienceCrashed:
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(_LAST_WORDS)
+                self.process.wait(_TRACEBACK_SECONDS)
         ending, where = self._ending(), self._traces()
         self.end()
         sentence = f"{target} crashed its process: {ending or 'closed its channel'}."
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
     def _last_words(self) -> str:
-        """Where a hanging worker is, by its own account: its keeper has it write that down."""
-        deadline = monotonic() + _LAST_WORDS
+        """Return the Python traceback of a hanging worker, which its keeper has it write."""
+        deadline = monotonic() + _TRACEBACK_SECONDS
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
             while (left := deadline - monotonic()) > 0:

@@ -5,10 +5,10 @@ JSON (see `Config`).  Two processes come of it:
 
 - the *keeper* runs no science.  It waits until the worker ends or the daemon closes its end of the
   channel, kills what the science started, writes down how the worker ended, and ends itself.
-- the *worker* confines itself as the configuration says, and serves calls.  It imports what the
+- the *worker* confines itself by the configuration, and serves calls.  It imports what the
   calls name, and no Django: there are no settings, no secrets and no database for science code.
 
-What the science prints goes to the daemon's standard error.  `messages` has the wire.
+The output of science code goes to the daemon's standard error.  `messages` has the wire.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
 _CAPABILITY_VERSION_3: Final = 0x20080522
 #: The file of traces has this size; how the worker ended stands in its last bytes.
 TRACES_SIZE, ENDING_SIZE = 65_536, 128
-#: How long a hanging worker may take to write down where it was, and how long the keeper kills what
-#: the science started; seconds.
+#: The time that a hanging worker has to write its traceback, and the time that the keeper spends
+#: killing processes of the science; seconds.
 _LAST_WORDS, _KILLING = 0.25, 10.0
 _LOOK_EVERY_MS: Final = 500
 _MEGABYTE: Final = 1 << 20
@@ -69,7 +69,7 @@ class Config:
     group: int | None = None
 
     def to_json(self) -> str:
-        """As it stands on the command line."""
+        """Return the configuration as a command line argument."""
         return json.dumps(asdict(self))
 
 
@@ -140,7 +140,7 @@ def _status_within(worker: int, seconds: float) -> int | None:
 
 
 def _kill_descendants() -> None:
-    """Kill until there is nobody left: whoever loses its parent becomes our child."""
+    """Kill until no process is left: a process that loses its parent becomes our child."""
     give_up_at = monotonic() + _KILLING
     while monotonic() < give_up_at:
         for child in _children():
@@ -164,13 +164,13 @@ def _children() -> list[int]:
 
 
 def _parents() -> dict[int, int]:
-    found = {}
+    parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
             with suppress(OSError, ValueError, IndexError):
                 words = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-                found[int(entry)] = int(words[1])
-    return found
+                parents[int(entry)] = int(words[1])
+    return parents
 
 
 def _ending(status: int) -> str:
@@ -198,7 +198,7 @@ def _work(channel: socket.socket, traces: int, config: Config) -> None:
 
 
 def confine(config: Config) -> None:
-    """Give up, for good, what the configuration does not leave."""
+    """Give up all access that the configuration does not grant; this cannot be undone."""
     os.umask(0o027)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _drop_capabilities()
@@ -224,7 +224,7 @@ def confine(config: Config) -> None:
 
 
 def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - whatever it names
-    """What ``package.module:function`` names; modules may also lie in `folder`."""
+    """Return the object ``package.module:function``; modules may also lie in `folder`."""
     if folder and folder not in sys.path:
         sys.path.append(folder)
     module_name, _, function = target.partition(":")
@@ -282,10 +282,10 @@ def _read(channel: socket.socket, count: int) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end us with our parent, even in the middle of a hang (Linux only)."""
+    """Have the kernel end this process with its parent, even while it hangs (Linux only)."""
     parent = os.getppid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have died before the kernel was asked.
+    # It may have died before this call.
     if os.getppid() != parent:
         os._exit(1)
 

@@ -36,17 +36,17 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="actor")
     def by(self, entry: AuditEntry) -> SafeString | str:
-        """Who acted, with a link to all entries of the same."""
+        """Return the actor, with a link to all entries of the same actor."""
         return _same("actor", entry.actor)
 
     @admin.display(description="address")
     def from_address(self, entry: AuditEntry) -> SafeString | str:
-        """Where from, with a link to all entries from there."""
+        """Return the address, with a link to all entries from it."""
         return _same("address", entry.address or "")
 
     @admin.display(description="details")
     def summary(self, entry: AuditEntry) -> str:
-        """What is known beside, on one line."""
+        """Return the details on one line."""
         text = ", ".join(
             f"{name}: {value if isinstance(value, str) else dumps(value)}"
             for name, value in entry.details.items()
@@ -55,7 +55,7 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="details")
     def all_details(self, entry: AuditEntry) -> SafeString:
-        """What is known beside, as JSON."""
+        """Return the details as JSON."""
         return format_html("<pre>{}</pre>", dumps(entry.details, indent=2, sort_keys=True))
 
 

@@ -42,7 +42,7 @@ _BIGINT_MAX = 2**63 - 1
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
-    """Whether the member of staff has a right of the domain."""
+    """Return whether the member of staff has a right of the domain."""
     return isinstance(request.user, Account) and request.user.has_right(right)
 
 
@@ -50,11 +50,11 @@ def _is_id(value: object) -> bool:
     """Return whether a value is a row's id, or a list of them."""
     values = value if isinstance(value, list) else [value]
     return all(
-        isinstance(one, str)
-        and one.isascii()
-        and one.isdecimal()
-        and len(one) < len(str(_BIGINT_MAX))
-        for one in values
+        isinstance(text, str)
+        and text.isascii()
+        and text.isdecimal()
+        and len(text) < len(str(_BIGINT_MAX))
+        for text in values
     )
 
 
@@ -94,7 +94,7 @@ class StaffAdmin(Base):
     searches_texts = True
     #: The right that adding and changing rows needs, beside Django's permission for the page.
     change_right: ClassVar[Right | None] = None
-    #: What the audit log records of an addition or change; None where an operation records it.
+    #: The audit event of an addition or change; None where an operation records it.
     audit_event: ClassVar[Event | None] = None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -214,13 +214,13 @@ class RecordInline(WrittenByPrograms, InlineBase):
 
 def changed_fields(message: Any) -> list[str]:
     """Return the names of the fields in a message that Django's admin makes for its history."""
-    found: list[str] = []
+    names: list[str] = []
     for part in message if isinstance(message, list) else ():
         if isinstance(part, dict):
             for verb, what in part.items():
                 named = what.get("fields") or [f"{what['name']} {verb}"] if what else []
-                found.extend(str(name) for name in named)
-    return found
+                names.extend(str(name) for name in named)
+    return names
 
 
 # How values are said

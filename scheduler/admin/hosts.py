@@ -21,7 +21,7 @@ from scheduler.operations.audit import Event
 from scheduler.policy.roles import Right
 from scheduler.queries.hosts import decision_label
 
-#: How many ids one entry of the audit log names, so that it stays readable.
+#: The maximum number of ids in one audit entry, so that it stays readable.
 _HOSTS_PER_ENTRY = 100
 #: What staff decides about a host; the rest its client says, or the daemons compute.
 DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")

@@ -256,8 +256,8 @@ class AccountAdmin(StaffAdmin, UserBase):
             for name in ("is_active", "is_staff", "is_superuser")
             if name in form.changed_data
         }
-        if given := sorted(after - before):
-            details["given"] = given
+        if granted := sorted(after - before):
+            details["given"] = granted
         if taken := sorted(before - after):
             details["taken"] = taken
         if details:
@@ -304,11 +304,11 @@ class StaffGroupAdmin(GroupAdmin):
         return _is_superuser(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let only superusers change groups, and nobody those that `migrate` sets anew."""
+        """Let only superusers change groups, and no account the roles that `migrate` resets."""
         return _is_superuser(request) and not _is_built_in(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let only superusers delete groups, and nobody the roles of the release."""
+        """Let only superusers delete groups, and no account the roles of the release."""
         return _is_superuser(request) and (obj is None or obj.name not in ROLES)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:

@@ -20,7 +20,7 @@ from scheduler.policy.launching import COMMANDS_ARE_OFF
 from scheduler.policy.roles import Right
 from scheduler.queries import alerts
 
-#: What decides which code runs on the server, and what is paid: for those who administer.
+#: Fields that decide which code runs on the server and what is paid: `administer_project` only.
 RESERVED_FIELDS = (
     "weight",
     "validator",

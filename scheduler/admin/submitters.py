@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _may_give_apps(request: HttpRequest) -> bool:
-    """Whether the member of staff has the rights that `may_manage` gives for one app."""
+    """Return whether the member of staff has the rights that `may_manage` gives for one app."""
     return has_right(request, Right.PUBLISH_VERSIONS) and has_right(request, Right.MANAGE_APPS)
 
 
@@ -110,7 +110,7 @@ class SubmitterAdmin(StaffAdmin):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Keep whose it is; let nobody give every app who may not submit for every app."""
+        """Keep the account; accounts that may not submit for every app cannot give that right."""
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
             fixed = ("all_apps", *fixed)
@@ -169,12 +169,12 @@ class ApiTokenAdmin(RecordAdmin):
         return ", ".join(api_tokens.scopes_of(token))
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Whether the member of staff may revoke tokens of others."""
+        """Return whether the member of staff may revoke tokens of others."""
         return has_right(request, Right.ADMINISTER_PROJECT)
 
     @admin.action(description="Revoke the selected tokens, for good", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Have them be no good from now on; those of superusers, only a superuser revokes."""
+        """Revoke the tokens; only superusers revoke those of superusers."""
         now, revoked, kept = timezone.now(), 0, 0
         for token in queryset.select_related("account"):
             if token.account.is_superuser and not _is_superuser(request):

@@ -48,7 +48,7 @@ class ScienceFailureAdmin(RecordAdmin):
     actions = ("retry", "drop")
 
     def has_move_permission(self, request: HttpRequest) -> bool:
-        """Whether the member of staff may have science tried again, or give its subjects up."""
+        """Return whether the member of staff may retry or drop parked science."""
         return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
     @admin.action(description="Try the selected subjects again", permissions=["move"])

@@ -314,7 +314,7 @@ def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
 
 
 def may_move(request: HttpRequest) -> bool:
-    """Whether the member of staff may cancel, hold and retry other people's work."""
+    """Return whether the member of staff may cancel, hold and retry other people's work."""
     return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
 

@@ -1,4 +1,4 @@
-"""Whether a caller may send a body: nginx asks before it takes one in.
+"""Checks for nginx whether a caller may send a body, before any of it is read.
 
 nginx calls this by `auth_request`.  The request brings the caller's `Authorization`; the method
 and address of the caller's own request are in `X-Original-Method` and `X-Original-URI`.  The answer
@@ -41,8 +41,8 @@ def admission(request: HttpRequest) -> HttpResponse:
         if answer is None:
             raise
         status = answer.status_code if answer.status_code in _REFUSALS else HTTPStatus.FORBIDDEN
-        said = json.dumps({**answer.data, "status": int(status)})[:MAX_PROBLEM]
-        headers = {"Cache-Control": "no-store", "X-Problem": said}
+        problem = json.dumps({**answer.data, "status": int(status)})[:MAX_PROBLEM]
+        headers = {"Cache-Control": "no-store", "X-Problem": problem}
         if status == HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = BearerToken().authenticate_header(cast("Any", request))
         return HttpResponse(status=status, headers=headers)
@@ -66,11 +66,11 @@ def _require_admission(request: HttpRequest) -> None:
         raise Http404
     view.perform_authentication(view.request)
     view.check_permissions(view.request)
-    asked = needed(view, original.method)
+    needed_scopes = needed(view, original.method)
     if view.request.auth is None:
         # What everybody may send is small, and nginx does not ask about it.
         view.permission_denied(view.request)
-    if asked is Scope.SUBMIT:
+    if needed_scopes is Scope.SUBMIT:
         submitters.require_submitter(cast("Any", view.request.user))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 
-#: What a token of scope `publish` may change of an app: it comes with its programs.
+#: Fields of an app that a token of scope `publish` may change: they belong to its programs.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 
@@ -102,7 +102,7 @@ class OneApp(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """What is not named stays as it is.  For those who may manage the app.
+        """Omitted fields keep their values.  For accounts that may manage the app.
 
         Scope `publish` is sufficient for `input_template` and `output_template` alone.
         """

@@ -61,7 +61,7 @@ _RIGHT_OF_SCOPE = {Scope.ADMINISTER: Right.ADMINISTER_PROJECT}
 
 
 def may(request: Request, scope: Scope) -> bool:
-    """Whether the token has a scope, and its account the right that the whole scope needs."""
+    """Return whether the token has a scope, and its account the right for the whole scope."""
     token = cast("ApiToken | None", request.auth)
     if token is None or not getattr(token, f"may_{scope}"):
         return False
@@ -70,7 +70,7 @@ def may(request: Request, scope: Scope) -> bool:
 
 
 def has_right(request: Request, right: Right) -> bool:
-    """Whether the account has a right that the scopes of its token let through."""
+    """Return whether the account has a right that the scopes of its token let through."""
     token = cast("ApiToken | None", request.auth)
     return token is not None and token.account.has_right(right)
 
@@ -93,7 +93,7 @@ class NeedsScope(BasePermission):
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Whether the token has the scope; raises `PermissionDenied` that names what is missing."""
+        """Return whether the token has the scope; raises `PermissionDenied` with its name."""
         asked = needed(view, request.method)
         if not isinstance(asked, Scope):
             return asked is not Access.ANY or request.auth is not None

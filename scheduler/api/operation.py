@@ -16,7 +16,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class Scope(StrEnum):
-    """What a token is good for, as far as its account's rights go (`policy.roles`)."""
+    """A scope of a token; the rights of its account limit it (`policy.roles`)."""
 
     READ = "read"  # what is one's own
     SUBMIT = "submit"  # work, and changes of one's own batches

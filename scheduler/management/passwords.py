@@ -1,4 +1,4 @@
-"""Where a command reads a password: a file, the environment, an option, a prompt."""
+"""Reads a command's password from a file, the environment, an option or a prompt."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-#: What a permission of the admin stood for; who held it gets the right that is asked for now.
+#: Old permission of the admin -> the right that its page requires now; holders get that right.
 _RIGHT_OF = {
     "change_workunit": "manage_others_batches",
     "change_host": "administer_hosts",
@@ -32,7 +32,7 @@ _FORMER_STAFF = "staff before roles"
 
 
 def keep_what_people_may(apps, schema_editor):  # noqa: ANN001, ANN201, ARG001  Django's signature
-    """Give existing staff, groups and tokens what they may go on doing; see docs/roles.md."""
+    """Give existing staff, groups and tokens rights for their present uses; see docs/roles.md."""
     Account = apps.get_model("scheduler", "Account")
     ApiToken = apps.get_model("scheduler", "ApiToken")
     ContentType = apps.get_model("contenttypes", "ContentType")
@@ -50,14 +50,17 @@ def keep_what_people_may(apps, schema_editor):  # noqa: ANN001, ANN201, ARG001  
             account.groups.add(group)
 
     for codename, right in _RIGHT_OF.items():
-        held = Permission.objects.filter(
+        matching = Permission.objects.filter(
             content_type__app_label="scheduler", codename=codename
         ).first()
-        if held is None:
+        if matching is None:
             continue
         holders = [
-            *((one, "permissions") for one in Group.objects.filter(permissions=held)),
-            *((one, "user_permissions") for one in Account.objects.filter(user_permissions=held)),
+            *((group, "permissions") for group in Group.objects.filter(permissions=matching)),
+            *(
+                (account, "user_permissions")
+                for account in Account.objects.filter(user_permissions=matching)
+            ),
         ]
         if not holders:
             continue

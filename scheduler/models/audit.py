@@ -13,7 +13,7 @@ class AuditEntry(models.Model):
     """
 
     class Event(models.TextChoices):
-        """What happened, as `noun_verb`."""
+        """The kind of event, as `noun_verb`."""
 
         LOGIN_SUCCEEDED = "login_succeeded"
         LOGIN_FAILED = "login_failed"
@@ -45,7 +45,7 @@ class AuditEntry(models.Model):
     #: The account's e-mail address, `shell:<user>`, or what an unauthenticated caller claimed.
     actor = models.CharField(max_length=254, blank=True, default="")
     address = models.GenericIPAddressField(null=True, blank=True)
-    #: What the event is about: an e-mail address, `token 17`, `app shout`, a file name.
+    #: The subject of the event: an e-mail address, `token 17`, `app shout`, a file name.
     subject = models.CharField(max_length=254, blank=True, default="")
     details = models.JSONField(default=dict, blank=True)
 
@@ -53,7 +53,7 @@ class AuditEntry(models.Model):
         db_table = "audit_entry"
         verbose_name = "audit log entry"
         verbose_name_plural = "audit log"
-        # Nobody adds, changes or deletes an entry by hand.
+        # Entries cannot be added, changed or deleted by hand.
         default_permissions = ("view",)
         indexes = [
             models.Index(fields=["at"], name="drop_old_audit_entries"),

@@ -117,8 +117,8 @@ class Account(AbstractBaseUser, PermissionsMixin):
         """
         if not self.is_active:
             return frozenset()
-        held = ALL_RIGHTS if self.is_superuser else self._read_rights()
-        return held if self._scopes is None else let_through(held, self._scopes)
+        rights = ALL_RIGHTS if self.is_superuser else self._read_rights()
+        return rights if self._scopes is None else let_through(rights, self._scopes)
 
     def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
         """Forget the rights, too: they depend on columns that are read again."""
@@ -126,7 +126,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
         self.__dict__.pop("rights", None)
 
     def has_right(self, right: Right) -> bool:
-        """Whether the account, or the token that it acts through, has the right."""
+        """Return whether the account, or the token that it acts through, has the right."""
         return right in self.rights
 
     def act_through(self, scopes: Collection[str]) -> None:
@@ -141,13 +141,13 @@ class Account(AbstractBaseUser, PermissionsMixin):
         groups = Account.groups.through.objects.filter(account=self).values("group_id")
         of_groups = Permission.group_set.through.objects.filter(group_id__in=groups)
         own = Account.user_permissions.through.objects.filter(account=self)
-        found = Permission.objects.filter(
+        permissions = Permission.objects.filter(
             models.Q(pk__in=of_groups.values("permission_id"))
             | models.Q(pk__in=own.values("permission_id")),
             content_type__app_label="scheduler",
             codename__in=[right.value for right in Right],
         )
-        return frozenset(map(Right, found.values_list("codename", flat=True)))
+        return frozenset(map(Right, permissions.values_list("codename", flat=True)))
 
 
 class AccountKey(models.Model):

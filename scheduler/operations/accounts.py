@@ -5,8 +5,9 @@ Theory of operation.  One secret serves the client's dialog and the web form: BO
 Keys, which clients send afterwards, are the business of `operations.account_keys`.
 
 Every function that checks a password charges the throttle first (`operations.throttle`), if the
-caller states the `address` the attempt came from; None means the shell.  Passwords are hashed
-outside transactions and without a database connection (`operations.hashing`).
+caller states the `address` the attempt came from; None means the shell.  `project.hashers` hashes
+passwords in a queue, outside transactions and without a database connection
+(`operations.hashing`).
 
 Errors carry `error_num`, BOINC's number for them.
 """
@@ -154,7 +155,7 @@ def create_account(
 
     Raises `AccountRefused` (a bad digest, address or name; `EmailTaken`: another password;
     `AccountCreationDisabled`, `BadInvitation`: not open to the caller), `TooManyAttempts`,
-    `HashQueueFull`.  Staff may create accounts whatever the project's setting.
+    `HashQueueFull`.  Staff may create accounts regardless of the project's setting.
     """
     email = email.strip().lower()
     _check_digest(passwd_hash)
@@ -362,7 +363,10 @@ class MasterPasswordBackend(ModelBackend):
 def _attempt(
     door: str, email: str, address: str | None, now: datetime
 ) -> Iterator[throttle.Attempt | None]:
-    """Charge an attempt; take it back if the password could not be checked.  None: the shell."""
+    """Charge an attempt; refund it if the password could not be checked.
+
+    Yields None without an address: commands of the shell are not throttled.
+    """
     if address is None:
         yield None
         return
@@ -431,9 +435,9 @@ def _matches(account: Account, passwd_hash: str, key: str) -> bool:
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
     # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
-    given = passwd_hash.lower()
-    return hmac.compare_digest(by_key.encode(), given.encode("utf-8", "replace")) or matches_hash(
-        given, account.password
+    digest = passwd_hash.lower()
+    return hmac.compare_digest(by_key.encode(), digest.encode("utf-8", "replace")) or matches_hash(
+        digest, account.password
     )
 
 

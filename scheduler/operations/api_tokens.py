@@ -82,7 +82,7 @@ def scopes_of(token: ApiToken) -> list[str]:
 def default_scopes(account: Account) -> list[str]:
     """Return the scopes of a log-in that names none: all that the account may give, but one.
 
-    `administer` is for programs that need it, and is asked for by name.
+    `administer` must be requested by name.
     """
     return [scope for scope in roles.grantable_scopes(account) if scope != "administer"]
 
@@ -194,7 +194,7 @@ def recognise(text: str, *, now: datetime) -> ApiToken | None:
 
 
 def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
-    """Revoke one of the account's tokens for good; returns False if it was already revoked."""
+    """Revoke one of the account's tokens; returns False if it was already revoked."""
     live = ApiToken.objects.filter(account=account, pk=token_id, revoked_at__isnull=True)
     with transaction.atomic():
         revoked = bool(live.update(revoked_at=now))

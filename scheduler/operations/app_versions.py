@@ -112,7 +112,7 @@ class Published:
 class Signed:
     """A package's files, staged in their order, and the signature of each, None without one.
 
-    `made_here` says which were made by this server.
+    `made_here` flags those made by this server.
     """
 
     contents: Sequence[storage.Staged]
@@ -207,7 +207,7 @@ def publish_package(
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What a package brings, file by file.
+    """The content of each file of a package, staged.
 
     `keep` gives it rows, and `signatures` are complete, when they are first needed.
     """
@@ -308,7 +308,7 @@ def given_signatures(
     By the current public key, or `public_key`.  Raises `BadPackage` for a content that clients
     could take for a key, and `BadSignature` for a signature that is over none of the files.
     """
-    known: list[str | None] = []
+    signatures_by_file: list[str | None] = []
     unused = dict(signatures)
     for file, item in zip(files, contents, strict=True):
         with item.open() as content:
@@ -317,17 +317,17 @@ def given_signatures(
             except signing.KeyShaped as error:
                 raise BadPackage(str(error)) from error
         if file.signature is None and not signatures:
-            known.append(None)
+            signatures_by_file.append(None)
             continue
         key = public_key or signing.code_sign_key_text()
         if file.signature is not None:
             if not signing.verify(item.digest.md5, file.signature, key):
                 msg = f"The signature beside {file.name} is not the project's. Hint: sign it again."
                 raise BadSignature(msg)
-            known.append(file.signature)
+            signatures_by_file.append(file.signature)
             continue
         good = [n for n, text in signatures.items() if signing.verify(item.digest.md5, text, key)]
-        known.append(signatures[good[0]] if good else None)
+        signatures_by_file.append(signatures[good[0]] if good else None)
         for name in good:
             unused.pop(name, None)
     if unused:
@@ -337,7 +337,7 @@ def given_signatures(
             "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
         )
         raise BadSignature(msg)
-    return known
+    return signatures_by_file
 
 
 def sign(
@@ -350,13 +350,13 @@ def sign(
     `signatures` were made on another machine, by the names they came under.  To be called before
     the contents are kept.  Raises as `given_signatures` does, and `signing.KeyMissing`.
     """
-    known = given_signatures(package.files, contents, signatures or {})
-    made_here = [signature is None and settings.PROJECT.online_signing for signature in known]
+    supplied = given_signatures(package.files, contents, signatures or {})
+    made_here = [signature is None and settings.PROJECT.online_signing for signature in supplied]
     for position, (item, is_ours) in enumerate(zip(contents, made_here, strict=True)):
         if is_ours:
             with item.open() as content:
-                known[position] = signing.sign(content)
-    return Signed(contents, known, made_here)
+                supplied[position] = signing.sign(content)
+    return Signed(contents, supplied, made_here)
 
 
 def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:

@@ -63,7 +63,7 @@ def create(
         with transaction.atomic():
             app.save(force_insert=True)
             audit.record(
-                Event.APP_CREATED, now=now, subject=f"app {name}", details=told(app, facts)
+                Event.APP_CREATED, now=now, subject=f"app {name}", details=audit_details(app, facts)
             )
     except IntegrityError as error:
         msg = (
@@ -86,12 +86,14 @@ def change(app: App, *, now: datetime, **facts: Any) -> App:
     _set(app, facts, is_new_kind=kind != app.kind)
     with transaction.atomic():
         app.save(update_fields=list(facts))
-        audit.record(Event.APP_CHANGED, now=now, subject=f"app {app}", details=told(app, facts))
+        audit.record(
+            Event.APP_CHANGED, now=now, subject=f"app {app}", details=audit_details(app, facts)
+        )
     return app
 
 
 #: Facts whose values decide what code runs, or what is paid; of others only the names are kept.
-_TOLD = frozenset(
+_AUDITED_VALUES = frozenset(
     {
         "assimilator",
         "credit_per_workunit",
@@ -106,10 +108,12 @@ _TOLD = frozenset(
 )
 
 
-def told(app: App, names: Iterable[str]) -> dict[str, Any]:
+def audit_details(app: App, names: Iterable[str]) -> dict[str, Any]:
     """Return what the audit log keeps of a change: names, and values that cannot be secrets."""
     changed = sorted(names)
-    return {"changed": changed} | {name: getattr(app, name) for name in changed if name in _TOLD}
+    return {"changed": changed} | {
+        name: getattr(app, name) for name in changed if name in _AUDITED_VALUES
+    }
 
 
 def draft(*, name: str, kind: str) -> App:
@@ -146,9 +150,11 @@ def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
         app.clean_fields()
         app.validate_constraints()
     except ValidationError as error:
-        raise BadApp({key: list(said) for key, said in error.message_dict.items()}) from error
-    if faults := {key: said for key, said in _faults(app, facts, is_new_kind=is_new_kind) if said}:
-        raise BadApp({key: [said] for key, said in faults.items()})
+        raise BadApp({key: list(fault) for key, fault in error.message_dict.items()}) from error
+    if faults := {
+        key: fault for key, fault in _faults(app, facts, is_new_kind=is_new_kind) if fault
+    }:
+        raise BadApp({key: [fault] for key, fault in faults.items()})
 
 
 def _faults(app: App, facts: dict[str, Any], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:

@@ -1,11 +1,11 @@
 """Write the security audit log [operations].
 
-An edge (a view, a command, the admin) states once who acts and from where, by `acting`; the
+An edge (a view, a command, the admin) states the actor once, by `acting`; the
 operations below it call `record` in the transaction of the change, so that an entry and its change
 are committed together or not at all.  Passwords, keys and tokens never appear in an entry.
 
 Every web request begins with an actor that has an address only (`project.audit_trail`); an edge
-that learns who calls adds the account by `identify`.  Each entry is also logged, once it is
+that authenticates the caller adds the account by `identify`.  Each entry is also logged, once it is
 committed, by the logger `manyhands.audit`, so that it can be kept on another machine.
 """
 
@@ -34,7 +34,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, and from where."""
+    """The account or name that acts, and its address."""
 
     account_id: int | None = None
     name: str = ""
@@ -67,7 +67,7 @@ def identify(account: Account) -> None:
 
 
 def current_actor() -> Actor:
-    """Return who acts, or an empty `Actor` outside `acting`."""
+    """Return the current actor, or an empty `Actor` outside `acting`."""
     return _actor.get() or _NO_ACTOR
 
 
@@ -81,7 +81,7 @@ def record(
     """Write one entry, attributed to the current actor.
 
     `subject` and the actor's name are shortened to 254 characters, and NUL is removed from them.
-    An address that is none, such as the name of a Unix socket, is left out.
+    Text that is not an IP address, such as the name of a Unix socket, is left out.
     """
     actor = current_actor()
     entry = AuditEntry.objects.create(
@@ -149,7 +149,7 @@ def _log(entry: AuditEntry) -> None:
 
 
 def claimed_email(text: str) -> str:
-    """Return what a caller gave as its e-mail address, or "" if it has not the form of one.
+    """Return the e-mail address that a caller sent, or "" if it does not look like an address.
 
     People type their password into the wrong field, and an entry must not keep it.
     """
@@ -158,7 +158,7 @@ def claimed_email(text: str) -> str:
 
 
 def valid_address(text: str | None) -> str | None:
-    """Return an address as it is stored, None for what is no IP address."""
+    """Return an IP address in its stored form, or None for other text."""
     try:
         return str(ip_address((text or "").partition("%")[0]))
     except ValueError:

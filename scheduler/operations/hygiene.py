@@ -60,7 +60,7 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is published and should not stay so; each is a sentence with a hint."""
+    """Problems of published versions and files, each a sentence with a hint."""
 
     old_launchers: tuple[str, ...] = ()
     key_shaped: tuple[str, ...] = ()
@@ -69,24 +69,24 @@ class Findings:
     @property
     def warnings(self) -> list[str]:
         """All of them, a list of names in each."""
-        found = []
+        sentences = []
         if self.old_launchers:
-            found.append(
+            sentences.append(
                 "These versions have an older launcher than this server writes: "
                 f"{', '.join(self.old_launchers)}. Hint: `manage.py republish_apps`."
             )
         if self.key_shaped:
-            found.append(
+            sentences.append(
                 "The content of these signed files could be taken for a key by clients: "
                 f"{', '.join(self.key_shaped)}. Hint: publish versions without them, deprecate "
                 "those that have them, and run `manage.py rotate_key code-sign --revoke`."
             )
         if self.unreadable:
-            found.append(
+            sentences.append(
                 f"These signed files cannot be read: {', '.join(self.unreadable)}. "
                 "Hint: run `manage.py fsck`."
             )
-        return found
+        return sentences
 
 
 def look_at_published() -> Findings:

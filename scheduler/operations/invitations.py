@@ -84,7 +84,7 @@ def use(code: str, *, now: datetime) -> None:
 
 
 def revoke(invitation_id: int, *, now: datetime) -> bool:
-    """Revoke an invitation; returns False if there is none.  Accounts made with it stay."""
+    """Revoke an invitation; returns False if it does not exist.  Accounts made with it stay."""
     live = Invitation.objects.filter(pk=invitation_id, revoked_at__isnull=True)
     with transaction.atomic():
         revoked = bool(live.update(revoked_at=now))

@@ -5,8 +5,8 @@ Theory of operation.  A stock client takes a new key over only if the key it hol
 key and the signatures of all published files together.  A reply made in the instant between may
 carry an old signature: that result errs and is computed again.
 
-Whoever has a stolen private key can rotate clients to a key of their own as well: revoking cannot
-undo that (docs/operating.md says what to do then).
+The holder of a stolen private key can rotate clients to a key of their own as well: revoking cannot
+undo that (docs/operating.md describes what to do then).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scheduler.policy.key_text import START_NBYTES
 class Rotated:
     """How many app files were signed by the new key, and the versions published under new numbers.
 
-    `is_vouched_for` says whether an earlier key has signed the new one.
+    `is_vouched_for`: an earlier key has signed the new one.
     """
 
     signed: int
@@ -43,7 +43,7 @@ def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
     """Make a new key on this server and sign every published file by it.
 
     With `revoke` the earlier private keys are deleted, and the current versions are published
-    under new numbers, too: hosts fetch them again, whatever they were given before.  Raises
+    under new numbers, too: hosts download them again.  Raises
     `signing.KeyMissing` where `ONLINE_SIGNING` is off, and `BadPackage` for a published file that
     has changed, is missing, or could be taken for a key; nothing has changed then.
     """
@@ -79,18 +79,18 @@ def install(
     `signing.BadRotation`, `SignatureMissing`, `BadSignature` and `BadPackage`; nothing has changed
     then.
     """
-    given = dict(signatures or {})
+    texts = dict(signatures or {})
     with transaction.atomic(), ExitStack() as stack:
         rows = _locked_rows()
         renewals, signed = [], []
         if revoke:
             renewals = _renewals(stack)
-            republishing.check(renewals, given, public_text)
+            republishing.check(renewals, texts, public_text)
         else:
-            signed = _signed_elsewhere(rows, given, public_text)
+            signed = _signed_elsewhere(rows, texts, public_text)
             AppVersionFile.objects.bulk_update(signed, ["signature"], batch_size=1000)
         signing.install_code_sign_key(public_text, rotation_signatures, revoke=revoke)
-        done = republishing.publish(renewals, given if revoke else {}, now=now)
+        done = republishing.publish(renewals, texts if revoke else {}, now=now)
         _record(revoke=revoke, signed=len(signed), now=now)
     return Rotated(len(signed), done, is_vouched_for=bool(rotation_signatures))
 
@@ -139,21 +139,21 @@ def _sign_by(new: signing.NewCodeSignKey, row: AppVersionFile) -> bool:
 
 
 def _signed_elsewhere(
-    rows: list[AppVersionFile], given: Mapping[str, str], public_text: str
+    rows: list[AppVersionFile], signatures: Mapping[str, str], public_text: str
 ) -> list[AppVersionFile]:
     signed, missing, used = [], [], set()
     for row in rows:
-        good = [n for n, s in given.items() if signing.verify(row.file.md5, s, public_text)]
+        good = [n for n, s in signatures.items() if signing.verify(row.file.md5, s, public_text)]
         used.update(good)
         if good:
             _refuse_key_shaped(row)
-            row.signature = given[good[0]]
+            row.signature = signatures[good[0]]
             signed.append(row)
         elif _is_current(row):
             missing.append(row.file.name)
     if missing:
         raise SignatureMissing(sorted(set(missing)))
-    if strange := sorted(given.keys() - used):
+    if strange := sorted(signatures.keys() - used):
         msg = (
             f"{strange[0]} is not by the new key over a published file. Hint: sign the files that "
             "--prepare DIR writes, by the private half of the key that you install."

@@ -142,10 +142,11 @@ def prepared(
 
 
 def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
-    """Write what `publish` would publish into a new folder, to be signed; returns the names.
+    """Write the files that `publish` would publish into a new folder, for signing; returns names.
 
-    Those are the exact bytes, the launcher and the repacked archive included, with a manifest.
-    Nothing is written of the version.  Raises `BadPackage` and `storage.UnreadablePackage`.
+    They are the exact bytes that clients download, launcher and repacked archive included, with a
+    manifest that `signer/sign.py` reads.  The version is not written to the database.  Raises
+    `BadPackage` and `storage.UnreadablePackage`.
     """
     check(app, order, source)
     with _contents(app, order, source) as (package, contents):

@@ -101,7 +101,7 @@ def _is_limited(account: Account | None) -> bool:
 def _limits(account: Account | None) -> Submitter | None:
     if account is None:
         return None
-    # The row first: whoever has no limit, or no row, costs no look at the rights.
+    # The row first: without a row or a limit the rights need not be read.
     row = Submitter.objects.filter(account=account).first()
     if row is None or (row.max_unfinished_workunits is None and row.max_kept_bytes is None):
         return row

@@ -159,7 +159,7 @@ def without_strangers(reported: Reported, *, account_id: int) -> Reported:
         ids={name: i for name, i in reported.ids.items() if i in owned},
         workunit_ids={i: its for i, its in reported.workunit_ids.items() if i in owned},
         account_ids=dict.fromkeys(owned, account_id),
-        arrivals=tuple(one for one in reported.arrivals if one.result_id in owned),
+        arrivals=tuple(arrival for arrival in reported.arrivals if arrival.result_id in owned),
         incomplete=reported.incomplete & owned,
     )
 
@@ -169,7 +169,7 @@ def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ())
 
     These are the first row locks of the transaction; returns the workunits' ids.
     """
-    wanted = {workunit_id for one in reported for workunit_id in one.workunit_ids.values()}
+    wanted = {workunit_id for report in reported for workunit_id in report.workunit_ids.values()}
     if detached_host_ids:
         held = sql.fetch("read_workunits_of_hosts", {"host_ids": list(detached_host_ids)})
         wanted |= {row["workunit_id"] for row in held}

@@ -24,7 +24,7 @@ from scheduler.operations import app_versions
 from scheduler.operations.app_versions import BadPackage, Facts, Published
 from scheduler.policy.packaging import Package, PackedFile
 
-#: What `operations.files` makes of a hint: the stem, 16 digits of the hash, the row, the suffix.
+#: A file name that `operations.files` makes of a hint: stem, 16 digits of the hash, row, suffix.
 _PHYSICAL = re.compile(r"(?P<stem>.+)_[0-9a-f]{16}_[0-9a-z]+(?P<suffix>\.[^.]*)?")
 
 
@@ -44,24 +44,24 @@ class Renewal:
 
     @property
     def folder(self) -> str:
-        """Where its files stand among those to be signed."""
+        """The subfolder of its files among those to be signed."""
         return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
 
 
 def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
     """Return the versions that work is sent for, with their files; of some apps only, if named."""
-    found = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
+    versions = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
     if names := list(apps):
-        found = found.filter(app__name__in=names)
+        versions = versions.filter(app__name__in=names)
     return list(
-        found.select_related("app", "platform")
+        versions.select_related("app", "platform")
         .prefetch_related("files__file")
         .order_by("app__name", "version_num", "pk")
     )
 
 
 def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
-    """Return those whose main program is a launcher that this server does not write any more.
+    """Return the versions whose main program is a launcher of an older server.
 
     Versions of commands are among them only where commands are served.
     """
@@ -77,10 +77,10 @@ def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
 
 @contextmanager
 def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
-    """Stage what takes the place of some versions, under the next free numbers of their apps.
+    """Stage the replacements of some versions, under the next free numbers of their apps.
 
-    Raises `BadPackage` for a published file that is not what it was, and what `storage.published`
-    raises.
+    Raises `BadPackage` for a published file that has changed, and the errors of
+    `storage.published`.
     """
     groups: dict[tuple[object, ...], list[AppVersion]] = {}
     for version in versions:
@@ -123,8 +123,8 @@ class _Numbers:
 
 
 def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
-    """Write what is to be signed into a new folder, with its manifest; returns the names."""
-    named = {name: item for one in renewals for name, _, item in _named(one)}
+    """Write the files to be signed into a new folder, with a manifest; returns their names."""
+    named = {name: item for renewal in renewals for name, _, item in _named(renewal)}
     storage.write_prepared(folder, named, {"app": "", "version": ""})
     return sorted(named)
 
@@ -132,26 +132,26 @@ def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
 def publish(
     renewals: Sequence[Renewal], signatures: Mapping[str, str], *, now: datetime
 ) -> list[Published]:
-    """Publish renewals, all or none, and deprecate what they replace; raises as publishing does.
+    """Publish renewals, all or none, and deprecate the replaced versions; raises as publishing.
 
     `signatures` are by the names that `write` gave, over files of any of the renewals.
     """
     done: list[Published] = []
     used: set[str] = set()
     with transaction.atomic():
-        for one in renewals:
-            own = _of(one, signatures)
+        for renewal in renewals:
+            own = _of(renewal, signatures)
             used |= own.keys()
             made = app_versions.publish_package(
-                app=one.app,
-                platforms=[version.platform.name for version in one.earlier],
-                facts=_facts(one),
-                package=one.package,
-                signed=app_versions.sign(one.package, one.contents, own),
+                app=renewal.app,
+                platforms=[version.platform.name for version in renewal.earlier],
+                facts=_facts(renewal),
+                package=renewal.package,
+                signed=app_versions.sign(renewal.package, renewal.contents, own),
                 now=now,
             )
             done += made
-            for earlier, new in zip(one.earlier, made, strict=True):
+            for earlier, new in zip(renewal.earlier, made, strict=True):
                 _replace(earlier, new.version)
         if strange := sorted(signatures.keys() - used):
             msg = (
@@ -168,19 +168,22 @@ def check(renewals: Sequence[Renewal], signatures: Mapping[str, str], public_tex
     Raises `app_versions.SignatureMissing`, `BadSignature` and `BadPackage`.
     """
     missing = []
-    for one in renewals:
-        known = app_versions.given_signatures(
-            one.package.files, one.contents, _of(one, signatures), public_key=public_text
+    for renewal in renewals:
+        verified = app_versions.given_signatures(
+            renewal.package.files,
+            renewal.contents,
+            _of(renewal, signatures),
+            public_key=public_text,
         )
-        named = zip(_named(one), known, strict=True)
+        named = zip(_named(renewal), verified, strict=True)
         missing += [name for (name, _, _), signature in named if signature is None]
     if missing:
         raise app_versions.SignatureMissing(missing)
 
 
-def _of(one: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
+def _of(renewal: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
     """Return the signatures that lie beside the files of one renewal."""
-    names = {f"{name}.sig" for name, _, _ in _named(one)}
+    names = {f"{name}.sig" for name, _, _ in _named(renewal)}
     return {name: text for name, text in signatures.items() if name in names}
 
 
@@ -193,15 +196,15 @@ def _replace(earlier: AppVersion, new: AppVersion) -> None:
     earlier.save(update_fields=["deprecated"])
 
 
-def _named(one: Renewal) -> Iterator[tuple[str, PackedFile, storage.Staged]]:
-    for file, item in zip(one.package.files, one.contents, strict=True):
-        yield f"{one.folder}/{file.name}", file, item
+def _named(renewal: Renewal) -> Iterator[tuple[str, PackedFile, storage.Staged]]:
+    for file, item in zip(renewal.package.files, renewal.contents, strict=True):
+        yield f"{renewal.folder}/{file.name}", file, item
 
 
-def _facts(one: Renewal) -> Facts:
-    version = one.earlier[0]
+def _facts(renewal: Renewal) -> Facts:
+    version = renewal.earlier[0]
     return Facts(
-        version_num=one.version_num,
+        version_num=renewal.version_num,
         plan_class=version.plan_class,
         cmdline=version.cmdline,
         image=version.image,
@@ -282,8 +285,8 @@ def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
 
 def _original(row: AppVersionFile, version: AppVersion) -> str:
     """The name that a file was published by: its physical name without version, hash and row."""
-    found = _PHYSICAL.fullmatch(row.file.name)
-    stem, suffix = (found["stem"], found["suffix"] or "") if found else (row.file.name, "")
+    match = _PHYSICAL.fullmatch(row.file.name)
+    stem, suffix = (match["stem"], match["suffix"] or "") if match else (row.file.name, "")
     return stem.removesuffix(f"_{version.version_num}") + suffix
 
 

@@ -1,8 +1,8 @@
 """Set up roles, give and take them, judge who may change whom [operations].
 
 Theory of operation.  A role is a Django group whose permissions are those of `policy.roles.ROLES`.
-They are set anew after every `migrate`: a project that wants others makes a group of its own.
-Code asks `account.has_right(Right.X)`, never `is_staff`, which only opens the admin site.
+They are reset after every `migrate`: a project that wants others makes a group of its own.
+Code checks `account.has_right(Right.X)`, never `is_staff`, which only opens the admin site.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
     "take",
 ]
 
-#: Groups whose permissions come from this release; nobody changes them by hand.
+#: Groups whose permissions come from this release and cannot be changed by hand.
 BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
 #: Roles that work in the admin site: they open it.
 _IN_ADMIN = frozenset({"publisher", "operator", "moderator", "read-only"})
@@ -78,18 +78,20 @@ def of_account(account: Account) -> list[str]:
 
 def members() -> dict[str, list[str]]:
     """Return the e-mail addresses of superusers and of each group's members, by its name."""
-    found: dict[str, list[str]] = {"superuser": []}
-    found |= {name: [] for name in Group.objects.order_by("name").values_list("name", flat=True)}
+    emails_by_role: dict[str, list[str]] = {"superuser": []}
+    emails_by_role |= {
+        name: [] for name in Group.objects.order_by("name").values_list("name", flat=True)
+    }
     superusers = Account.objects.filter(is_superuser=True).order_by("email")
-    found["superuser"] = list(superusers.values_list("email", flat=True))
+    emails_by_role["superuser"] = list(superusers.values_list("email", flat=True))
     pairs = Account.groups.through.objects.order_by("account__email")
     for name, email in pairs.values_list("group__name", "account__email"):
-        found[name].append(email)
-    return found
+        emails_by_role[name].append(email)
+    return emails_by_role
 
 
 def give(account: Account, role: str, *, now: datetime) -> bool:
-    """Give an account a role; returns False if it had it.  Raises `UnknownRole`.
+    """Give an account a role; returns False if it already had it.  Raises `UnknownRole`.
 
     Roles that work in the admin open it (`is_staff`).
     """
@@ -106,7 +108,7 @@ def give(account: Account, role: str, *, now: datetime) -> bool:
 
 
 def take(account: Account, role: str, *, now: datetime) -> bool:
-    """Take a role from an account; returns False if it had not got it.  Raises `UnknownRole`.
+    """Take a role from an account; returns False if it did not have it.  Raises `UnknownRole`.
 
     An account that is left without any group, permission or superuser status no longer opens the
     admin.
@@ -125,12 +127,12 @@ def take(account: Account, role: str, *, now: datetime) -> bool:
 
 
 def _group(role: str) -> Group:
-    found = Group.objects.filter(name=role).first()
-    if found is None:
+    group = Group.objects.filter(name=role).first()
+    if group is None:
         names = ", ".join(Group.objects.order_by("name").values_list("name", flat=True))
         msg = f"There is no role {role!r}. Hint: the roles are {names}."
         raise UnknownRole(msg)
-    return found
+    return group
 
 
 def _record(account: Account, change: Mapping[str, str], now: datetime) -> None:
@@ -149,17 +151,17 @@ def grantable_scopes(account: Account) -> list[str]:
 
 
 def may_change(actor: Account, target: Account) -> bool:
-    """Whether a moderator may change an account, its password included.
+    """Return whether a moderator may change an account, its password included.
 
-    Only superusers change superusers, other staff, and whoever has a right that the moderator
+    Only superusers change superusers, other staff, and accounts with a right that the moderator
     lacks: to set a password is to be able to act with all that its owner may do.
     """
     if actor.is_superuser:
         return True
     if target.is_superuser or target.is_staff or not actor.has_right(Right.MODERATE_PEOPLE):
         return False
-    held = target.rights if target.is_active else _rights_if_active(target)
-    if not held <= actor.rights:
+    target_rights = target.rights if target.is_active else _rights_if_active(target)
+    if not target_rights <= actor.rights:
         return False
     rows = SubmitterApp.objects.filter(submitter__account=target)
     if actor.has_right(Right.SUBMIT_FOR_EVERY_APP):

@@ -132,16 +132,16 @@ class Judge:
             yield f"The project shares fairly: {share}."
 
 
-def _with_refused_names(known: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
+def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
     """Add the names that the launcher of these workunits would refuse on the host."""
-    found = dict(known)
+    all_faults = dict(faults)
     for index, workunit in enumerate(workunits):
-        if index in known:
+        if index in faults:
             continue
         names = [file.open_name for file in workunit.input_files]
         names += [output.open_name for output in workunit.outputs]
         if refused := launching.refused_names(names):
-            found[index] = tuple(
+            all_faults[index] = tuple(
                 submission.Fault(
                     f"{name[:60]!r} cannot be the name of an input or output of this app.",
                     "leave out boinc_ and _launcher at its start, init_data.xml and program; "
@@ -149,7 +149,7 @@ def _with_refused_names(known: Faults, workunits: Sequence[NewWorkunit]) -> Faul
                 )
                 for name in refused
             )
-    return found
+    return all_faults
 
 
 def may_wish(submitter: Account | None) -> bool:

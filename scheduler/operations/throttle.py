@@ -1,15 +1,15 @@
 """Throttle log-in attempts at every door, for all processes [operations].
 
 Theory of operation.  An attempt is charged before the account is read and the password checked, so
-that attempts at once count as much as one after another, and a refused attempt is answered alike
-whether the account exists.  Three buckets are charged, in order:
+that concurrent attempts count as much as sequential ones, and the answer to a refused attempt does
+not depend on whether the account exists.  Three buckets are charged, in order:
 
 1. the network's (a /24 or /64), which also pays for queries whether an account exists;
 2. the account's for this network;
 3. the account's for all networks from which it never logged in.
 
 Networks from which the account logged in before skip the third: an attack from any number of other
-networks cannot lock its owner out.  A right password takes its charges back.  Buckets hold keyed
+networks cannot lock its owner out.  A right password refunds its charges.  Buckets hold keyed
 hashes of networks and addresses, and exist for unknown addresses too.
 """
 
@@ -42,7 +42,7 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt that was let through, and what it was charged."""
+    """An attempt that was allowed, and the amount charged to each bucket, by key."""
 
     door: str
     email: str
@@ -114,7 +114,7 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
 
 
 def succeeded(attempt: Attempt, account: Account, *, record: bool = True) -> None:
-    """Take the charges back, remember the network, and record the log-in once an hour."""
+    """Refund the attempt, store the network, and record a log-in from it at most hourly."""
     refund(attempt)
     remembered = {
         "account_id": account.pk,
@@ -131,7 +131,7 @@ def failed(attempt: Attempt) -> None:
 
 
 def refund(attempt: Attempt) -> None:
-    """Take the charges of an attempt back."""
+    """Refund the charges of an attempt."""
     if attempt.charges:
         sql.execute(
             "refund_throttle_buckets",

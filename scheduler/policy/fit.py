@@ -105,7 +105,7 @@ class Judge:
         self.rooms = rules.rooms
         self.disk_left = host.disk_bytes
         self.output_bytes_left = rules.rooms.output_bytes
-        # One result is always allowed, whatever its outputs: others could never be sent.
+        # One result is always allowed: a result above the limit could otherwise never be sent.
         self._promises_any = host.promised_bytes > 0
         self.why: dict[int, Refused] = {}
         self._quotas: dict[int, int | None] = {}

@@ -1,8 +1,8 @@
-"""Which contents a client could take for a public key [pure].
+"""Detects contents that a client could take for a public key [pure].
 
 A client accepts a new code signing key if the old key's signature over the text of the new one is
-good (PROTOCOL 4.4), and a file's signature is made in the same way.  So a signed file whose content
-is a key is a key rotation for whoever can answer a client's RPC.
+good, and a file's signature is made in the same way (docs/signing.md).  So a signed file whose
+content is a key lets anyone who can answer a client's RPC rotate the client's key.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: How much of a content is looked at: clients keep 4095 characters of a key, whatever its length.
+#: The bytes of a content that are examined: clients keep 4095 characters of a key.
 START_NBYTES: Final = 8192
 
 #: C's white space, and two bytes that some systems count as such.
@@ -20,7 +20,7 @@ _HEX: Final = re.compile(rb"[+-]?[0-9A-Fa-f]")
 
 
 def looks_like_key(start: bytes) -> bool:
-    r"""Whether a content that begins with these bytes could be taken for a public key.
+    r"""Return whether a content that begins with these bytes could be taken for a public key.
 
     `start` is the content's first `START_NBYTES` bytes, or all of it.  The rule is wider than any
     client's, which read a key by C's scanf: a first word that begins as an integer, and a next line

@@ -20,10 +20,10 @@ COMMAND: Final = "command"
 _TOUCHED = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
 #: Shells drop empty words: this stands for one.
 _EMPTY = "%"
-#: What the launcher and the client keep in a slot, and the launcher refuses as a name.
+#: Names that the launcher and the client use in a slot; the launcher refuses them.
 _RESERVED = re.compile(r"(?i)_launcher.*|boinc_.*|init_data\.xml|program/.*|program")
 
-#: What is told where kind `command` is refused.
+#: The error text where kind `command` is refused.
 COMMANDS_ARE_OFF: Final = (
     "apps of kind command are switched off: the commands they run on hosts are not signed. "
     "Hint: make a script app; or, where every host is trusted, set COMMAND_APPS=true."

@@ -1,7 +1,11 @@
 """The allow-list of plug-ins: the only code that apps can have run [pure].
 
-An app stores a name.  What runs under that name, with which fixed options, is in the file that the
-setting `PLUGINS` names, which no API and no admin page writes.
+An app stores a name.  The file that the setting `PLUGINS` names maps it to the program or Python
+object that runs, and to its fixed options.  No API and no admin page writes that file.
+
+From there to the confined process: `daemons.science.validators.allowed` (and its siblings for
+assimilators, generators and trickle handlers) looks the name up, `daemons.science.worker.call`
+sends the target to a worker, and `daemons.science.confinement` confines that worker.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ VALIDATOR, ASSIMILATOR, GENERATOR, TRICKLE_HANDLER = (
     "generator",
     "trickle_handler",
 )
-#: By kind, which targets a plug-in can have.
+#: The kinds of target that a plug-in can have.
 _TARGETS: Final[dict[str, tuple[str, ...]]] = {
     VALIDATOR: ("script", "python"),
     ASSIMILATOR: ("script", "python", "table"),
@@ -59,7 +63,7 @@ _PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
 class BadPlugins(ValueError):
-    """The allow-list cannot be read. Hint: the message says what to write."""
+    """The allow-list cannot be read. Hint: the message has the correct form."""
 
 
 class BadPluginOptions(ValueError):
@@ -68,7 +72,7 @@ class BadPluginOptions(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
-    """One entry of the allow-list.
+    """An entry of the allow-list.
 
     `target` is ``script:PATH``, ``python:package.module.name`` or ``table``; `options_json` are the
     fixed options as JSON; `app_options` are the names that apps can set themselves.  A
@@ -95,16 +99,16 @@ class Plugin:
         """The program's path, or the dotted name."""
         return self.target.partition(":")[2]
 
-    def options(self, given: object) -> dict[str, Any]:
-        """The fixed options and the app's own; raises `BadPluginOptions`.
+    def options(self, own: object) -> dict[str, Any]:
+        """Return the fixed options and the app's `own`; raises `BadPluginOptions`.
 
         An app may repeat a fixed option with its fixed value.
         """
-        if not isinstance(given, Mapping):
+        if not isinstance(own, Mapping):
             msg = 'The options are no JSON object. Hint: write {"name": value} or {}.'
             raise BadPluginOptions(msg)
         fixed: dict[str, Any] = json.loads(self.options_json)
-        for name, value in given.items():
+        for name, value in own.items():
             is_same = name in fixed and fixed[name] == value
             if name not in self.app_options and not is_same:
                 allowed = ", ".join(sorted(self.app_options)) or "none"
@@ -114,7 +118,7 @@ class Plugin:
                     "the PLUGINS file."
                 )
                 raise BadPluginOptions(msg)
-        return {**fixed, **given}
+        return {**fixed, **own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,23 +128,23 @@ class Plugins:
     entries: Mapping[tuple[str, str], Plugin] = field(default_factory=dict)
 
     def find(self, kind: str, name: str) -> Plugin | None:
-        """The entry of exactly this name; None if there is none."""
+        """Return the entry of exactly this name, or None."""
         return self.entries.get((kind, name))
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """The names that apps can use, the built-in ones first."""
+        """Return the names that apps can use, the built-in ones first."""
         return (*BUILT_IN[kind], *(name for its, name in self.entries if its == kind))
 
     def unknown(self, kind: str, name: str) -> str:
-        """The sentence for a name that is neither built in nor in the allow-list."""
+        """Return the error text for a name that is neither built in nor in the allow-list."""
         words = kind.replace("_", " ")
         near = get_close_matches(name, self.names(kind), n=1)
         if near:
             hint = f"did you mean {near[0]!r}?"
         else:
-            known = ", ".join(self.names(kind)) or "none yet"
+            choices = ", ".join(self.names(kind)) or "none yet"
             hint = (
-                f"name one of: {known}. Code of your own runs only under a name that an operator "
+                f"name one of: {choices}. Code of your own runs only under a name that an operator "
                 "put into the PLUGINS file (docs/operating.md)."
             )
         return f"There is no {words} {name!r}. Hint: {hint}"
@@ -161,14 +165,14 @@ def read(document: object) -> Plugins:
     return Plugins(entries)
 
 
-def _plugin(kind: str, name: str, given: object) -> Plugin:
+def _plugin(kind: str, name: str, value: object) -> Plugin:
     where = f"{kind} {name!r}"
     if not name or len(name) > _MAX_NAME or not name.isprintable():
         msg = f"{where} is no name. Hint: use 1 to {_MAX_NAME} printable characters."
         raise BadPlugins(msg)
     if name in BUILT_IN[kind]:
         raise BadPlugins(f"{where} is built in. Hint: choose another name.")
-    entry = _mapping(given, where)
+    entry = _mapping(value, where)
     for key in entry:
         if key not in _KEYS:
             raise BadPlugins(f"{where} has no key {key!r}. Hint: {_one_of(key, _KEYS)}")
@@ -250,6 +254,6 @@ def _flag(entry: Mapping[str, Any], key: str, where: str) -> bool:
     return value
 
 
-def _one_of(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(known)}."
+def _one_of(name: str, choices: Iterable[str]) -> str:
+    near = get_close_matches(str(name), list(choices), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(choices)}."

@@ -39,13 +39,13 @@ def network_of(address: str) -> str:
     ('192.0.2.0/24', '192.0.2.0/24', '2001:db8::/64')
     """
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return NO_NETWORK
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    prefix = _IPV6_PREFIX if isinstance(found, IPv6Address) else _IPV4_PREFIX
-    return str(ip_network(f"{found}/{prefix}", strict=False))
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    prefix = _IPV6_PREFIX if isinstance(parsed, IPv6Address) else _IPV4_PREFIX
+    return str(ip_network(f"{parsed}/{prefix}", strict=False))
 
 
 def seconds_to_wait(limit: Limit, *, empty_at: datetime, now: datetime) -> int:

@@ -15,7 +15,7 @@ from scheduler.sql import fetch_one
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What an account may submit; limits that are None do not limit."""
+    """The apps and limits of an account that submits; None is no limit."""
 
     all_apps: bool
     apps: tuple[SubmitterApp, ...]

@@ -27,7 +27,7 @@ _CHUNK: Final = 1 << 20
 _MAX_TEXT: Final = 1 << 20
 #: A signature by a 1024-bit key has 264 characters.
 _MAX_SIGNATURE: Final = 4096
-#: What the signing tool reads beside the files to be signed.
+#: The manifest that the signing tool reads beside the files to be signed.
 MANIFEST: Final = "to-sign.json"
 #: What a killed process has left is swept out when it is so old; seconds.
 _OLD: Final = 86_400
@@ -268,17 +268,17 @@ def read_signatures(path: str | Path) -> dict[str, str]:
     top = Path(path)
     paths = sorted(top.rglob("*.sig")) if top.is_dir() else [top]
     try:
-        found = {
-            (one.relative_to(top).as_posix() if one != top else one.name): _signature_text(one)
-            for one in paths
+        texts = {
+            (file.relative_to(top).as_posix() if file != top else file.name): _signature_text(file)
+            for file in paths
         }
     except OSError as error:
         msg = f"{error.filename} cannot be read: {error.strerror}. Hint: check the path."
         raise UnreadablePackage(msg) from error
-    if not found:
+    if not texts:
         msg = f"There are no .sig files in {top}. Hint: make them by `python3 sign.py sign {top}`."
         raise UnreadablePackage(msg)
-    return found
+    return texts
 
 
 def read_key_text(path: str | Path) -> str:

@@ -37,7 +37,7 @@ STORED: Final = shapes.text(254)
 _SETTING: Final = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
 _USUAL_LENGTH: Final = 4096
 MAX_COPROCS: Final = 64
-"""Kinds of coprocessors of which one request tells; further ones are passed over."""
+"""The maximum number of kinds of coprocessors that are read from one request."""
 
 
 def read_preferences(raw: str) -> messages.Preferences:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from tests.fuzz.worker import Plan
 from tests.story.project import ROOT, Project
 
-#: So many characters of logs are shown.
+#: The number of characters of logs that are shown.
 _SHOWN = 3000
 
 PROCESSES = 2

@@ -88,7 +88,7 @@ class RawRequest:
 
 @dataclass(slots=True)
 class RawReply:
-    """What came back; `fault` is the traceback of what was raised on the way."""
+    """The response; `fault` is the traceback of an exception on the way."""
 
     status: int = 0
     headers: list[tuple[str, str]] = field(default_factory=list)
@@ -104,7 +104,7 @@ def _django() -> Any:
 
 
 def _application(path: str) -> Any:
-    """What `project.wsgi` would answer a path by; that module starts threads when imported."""
+    """Return the WSGI application of a path as in `project.wsgi`, which starts threads."""
     from scheduler.rpc.downloads import download_app
     from scheduler.rpc.front import scheduler_app
     from scheduler.rpc.uploads import upload_app

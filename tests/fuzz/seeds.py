@@ -166,7 +166,7 @@ def _place(target: bytes) -> bytes:
 
 
 def _inside(request: RawRequest) -> RawRequest:
-    """What a submitter's form holds."""
+    """The fields of a submitter's form."""
     from urllib.parse import unquote_to_bytes
 
     body = request.body

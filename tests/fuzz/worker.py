@@ -28,7 +28,7 @@ _DELIBERATE = 503
 
 @dataclass(slots=True)
 class Plan:
-    """What one process does: numbers `first` to `last` of the requests that a seed makes."""
+    """The work of one process: requests `first` to `last` of a seed."""
 
     world: str
     folder: str
@@ -37,7 +37,7 @@ class Plan:
     last: int
     shares: dict[str, float]
     port: int = 0
-    """Where the server listens; 0: in this process."""
+    """The port of the server; 0: in this process."""
 
 
 @dataclass(slots=True)

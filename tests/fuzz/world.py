@@ -115,7 +115,7 @@ def _paths(things: dict[str, Any]) -> list[str]:
         for name, value in things.items():
             path = path.replace(f"{{{name}}}", str(value))
         queries = "&".join(f"{one['name']}=1" for one in operation.parameters("query"))
-        # A fuzzer that revokes the tokens it speaks by is soon a stranger.
+        # If the fuzzer revoked its own tokens, all later requests would be unauthenticated.
         if not (operation.method == "delete" and "tokens" in path):
             found.append(f"{operation.method.upper()} {path}{'?' if queries else ''}{queries}")
     return found

@@ -200,7 +200,7 @@ def test_data_of_another_version_is_refused_in_a_sentence(tmp_path):
         server.ensure_running()
 
 
-def test_without_useradd_root_is_told_what_to_do(tmp_path, monkeypatch):
+def test_without_useradd_the_error_has_a_hint_for_root(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(database_owner, "SYSTEM_USER", "no-such-user")
     monkeypatch.setattr(database_owner.shutil, "which", lambda name, path=None: None)
@@ -208,7 +208,7 @@ def test_without_useradd_root_is_told_what_to_do(tmp_path, monkeypatch):
         EmbeddedPostgres(tmp_path / "var").ensure_running()
 
 
-def test_where_the_programs_cannot_be_copied_root_is_told_what_to_do(tmp_path, monkeypatch):
+def test_where_the_programs_cannot_be_copied_the_error_has_a_hint(tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("")
     monkeypatch.setattr(database_owner, "COPIES", tmp_path / "taken" / "copies")
     monkeypatch.setattr(database_owner, "_can_start", lambda owner, programs: False)

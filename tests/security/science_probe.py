@@ -76,7 +76,7 @@ def connect_tcp(port):
 
 
 def ancestors():
-    """What can be read of the environment of every process above this one."""
+    """Return the readable environments of all parent processes."""
     texts, pid = [], os.getppid()
     for _ in range(10):
         texts.append(read(f"/proc/{pid}/environ"))
@@ -88,7 +88,7 @@ def ancestors():
 
 
 def every_environment():
-    """What can be read of the environments of all processes, whether or not they are listed."""
+    """Return the readable environments of all processes, listed in /proc or not."""
     try:
         numbers = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
     except OSError:

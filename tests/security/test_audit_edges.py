@@ -94,7 +94,7 @@ def test_a_request_whose_use_is_recorded_costs_no_more_statements(chief, django_
         program.send("get", "/apps")
 
 
-def test_what_the_api_changes_names_account_and_address(chief):
+def test_entries_of_the_api_name_account_and_address(chief):
     program = Program(a_token(chief, "manage", "publish"), REMOTE_ADDR="192.0.2.7")
     assert program.send("post", "/apps", {"name": "shout", "kind": "script"}).status_code == 201
     assert program.send("patch", "/apps/shout", {"beta": True}).status_code == 200
@@ -177,7 +177,7 @@ def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):
     assert (entry.subject, entry.details["is_superuser"]) == (EMAIL, True)
 
 
-def test_no_secret_is_in_any_entry_whatever_door_is_used(chief, caplog):
+def test_no_entry_of_any_interface_has_a_secret(chief, caplog):
     """Walks through every door that takes a secret, then looks for it in every entry and record."""
     log_in("a wrong secret")
     log_in(PASSWORD)
@@ -251,7 +251,7 @@ def test_entries_are_logged_as_json_lines_once_they_are_committed(tmp_path, noon
     )  # fmt: skip
 
 
-def test_the_housekeeper_drops_what_is_older_than_it_is_kept(settings, noon):
+def test_the_housekeeper_drops_old_entries(settings, noon):
     settings.AUDIT_KEPT_DAYS = 30
     for days in (10, 29, 31, 400):
         audit.record(audit.Event.LOGIN_FAILED, now=noon - timedelta(days=days))

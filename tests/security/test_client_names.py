@@ -64,7 +64,7 @@ class Client:
         return self.state.projects[URL]
 
     def refused(self, name="r"):
-        """Whether the result is reported as one that could not be started."""
+        """Return whether the result is reported as one that could not be started."""
         held = self.project.results[name]
         if held.verdict is None:
             return ""

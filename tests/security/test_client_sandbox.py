@@ -135,7 +135,7 @@ def test_end_of_a_confined_program_is_reported_as_its_own(project, folder, scrip
 
 
 @needs_bubblewrap
-def test_confined_program_is_asked_to_end_before_it_is_killed(project, folder):
+def test_confined_program_gets_a_quit_request_before_it_is_killed(project, folder):
     trap = "trap 'echo saved > checkpoint; exit 0' TERM; while :; do sleep 0.1; done"
     program = f"#!/bin/sh\n{trap}\n".encode()
     words = f"<executable/><file_signature>\n{sign(program)}\n</file_signature>"

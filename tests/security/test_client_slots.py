@@ -1,4 +1,4 @@
-"""What a program leaves behind cannot turn the client against its user."""
+"""Files that a program leaves in its slot cannot make the client harm its user."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def private(tmp_path: Path) -> Path:
 
 
 def run_program(project, folder, script: str, *, copy: bool) -> str:
-    """Run a signed program that does what the script says; give its report."""
+    """Run a signed program that executes the script; return its report."""
     program = f"#!/bin/sh\n{script}\n[ -e later ] || echo 0 > boinc_finish_called\n".encode()
     words = (f"<executable/><file_signature>\n{sign(program)}\n</file_signature>",)
     project.extra = file_info(project, "late_1", program, *words) + app("late_1", url=project.url)

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL admits its own project and nobody else on the machine."""
+"""The embedded PostgreSQL admits its own project and no other user of the machine."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_another_user_reads_neither_data_nor_passwords(server, uid):
 
 @pytest.mark.parametrize("user", ["manyhands", "postgres"])
 @pytest.mark.parametrize("password", ["", "guessed"])
-def test_nobody_is_let_in_without_the_password(server, user, password):
+def test_connections_without_the_password_are_refused(server, user, password):
     with pytest.raises(psycopg.OperationalError, match=r"password"):
         connect(server, user=user, password=password, dbname="postgres").close()
 
@@ -340,7 +340,7 @@ def test_earlier_data_of_nobody_are_given_to_the_new_user(earlier):
 
 
 @needs_root
-def test_what_a_process_of_nobody_linked_into_earlier_data_stays_with_its_owner(earlier):
+def test_links_that_a_process_of_nobody_made_in_earlier_data_keep_their_targets_owner(earlier):
     precious = earlier.var / "precious"
     precious.write_text("precious")
     os.link(precious, earlier.data / "hard")

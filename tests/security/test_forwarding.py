@@ -20,7 +20,7 @@ def request(peer, **headers):
 
 
 @pytest.mark.parametrize(("peer", "trusted"), [("6.6.6.6", PROXY), ("10.0.0.7", ())])
-def test_a_stranger_cannot_claim_https_or_another_address(peer, trusted):
+def test_an_untrusted_client_cannot_claim_https_or_another_address(peer, trusted):
     environ = request(peer, proto="https", **{"for": "192.0.2.1"})
     believe(environ, trusted)
     assert environ == {"REMOTE_ADDR": peer, "REQUEST_METHOD": "GET"}
@@ -33,7 +33,7 @@ def test_a_trusted_proxy_is_believed():
     assert environ["HTTP_X_FORWARDED_PROTO"] == "https"
 
 
-def test_the_application_takes_the_header_from_strangers():
+def test_the_application_ignores_the_header_of_untrusted_clients():
     """In a process of its own: importing the application starts its threads."""
     code = """
 import io

@@ -201,4 +201,4 @@ def test_full_queue_refuses_every_door_at_once(ada: Account, settings) -> None:
         gate.set()
         pool.shutdown()
     assert all(future.exception() is None for future in futures)
-    assert token(Client()).status_code == 201, "and nobody was charged for the refusals"
+    assert token(Client()).status_code == 201, "and the refusals were not charged"

@@ -112,7 +112,7 @@ def test_other_contents_are_signed(content: bytes) -> None:
 
 
 def as_clients_read(text: bytes) -> bytes | None:
-    """What clients before 8.2 make of a key: sscanf("%d"), the line after, then sscanf("%2x")."""
+    """Parse a key as clients before 8.2: sscanf("%d"), the line after, then sscanf("%2x")."""
     text = text.split(b"\0")[0]
     blank = b" \t\n\v\f\r"
     number = text.lstrip(blank)
@@ -142,7 +142,7 @@ ALPHABET = [b"1", b"024", b"a", b"F", b"x", b"\n", b" ", b"\r", b"\t", b"-", b"+
 
 
 @given(st.lists(st.sampled_from(ALPHABET), max_size=14).map(b"".join))
-def test_whatever_a_client_reads_as_a_key_is_refused(content: bytes) -> None:
+def test_contents_that_a_client_reads_as_a_key_are_refused(content: bytes) -> None:
     if as_clients_read(content) or as_clients_read(content.strip()):
         with pytest.raises(signing.KeyShaped):
             signing.sign(content)

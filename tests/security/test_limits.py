@@ -120,7 +120,7 @@ class TestPromisedOutputs:
         said = " ".join(message.text for message in reply.messages)
         assert "limit on the output files of its tasks in progress" in said
 
-    def test_one_result_is_given_whatever_its_outputs(self, configure):
+    def test_one_result_is_sent_even_above_the_limit(self, configure):
         configure(max_promised_bytes=LIMIT)
         work.workunits(work.an_app(), 3, output_bytes=5 * LIMIT)
         assert len(a_client().ask_for_work(seconds=1e6)) == 1

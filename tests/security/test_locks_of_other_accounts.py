@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def locked_elsewhere(statement: str, *params: object) -> bool:
-    """Whether a statement finds its rows locked (or returns False), on a connection of its own."""
+    """Return whether a statement, on a connection of its own, finds its rows locked."""
     found: list[bool] = []
 
     def look() -> None:
@@ -79,7 +79,7 @@ def host_is_locked(victim) -> bool:
     )
 
 
-def test_report_of_a_strangers_result_locks_nothing(victim):
+def test_report_of_another_accounts_result_locks_nothing(victim):
     with transaction.atomic():
         report = messages.ReportedResult(name=victim.result.name, state=5)
         reply = attack(victim, results=(report,))
@@ -89,7 +89,7 @@ def test_report_of_a_strangers_result_locks_nothing(victim):
     assert Result.objects.get(pk=victim.result.pk).server_state == 4
 
 
-def test_listed_result_of_a_stranger_is_not_locked(victim):
+def test_listed_result_of_another_account_is_not_locked(victim):
     with transaction.atomic():
         attack(victim, other_results=(messages.OtherResult(name=victim.result.name),))
         assert not workunit_is_locked(victim)
@@ -97,14 +97,14 @@ def test_listed_result_of_a_stranger_is_not_locked(victim):
     assert Result.objects.get(pk=victim.result.pk).acknowledged_at is None
 
 
-def test_trickle_of_a_strangers_result_locks_nothing(victim):
+def test_trickle_of_another_accounts_result_locks_nothing(victim):
     trickle = messages.TrickleUp(result_name=victim.result.name, time=1, variety="x", text="<a/>")
     with transaction.atomic():
         attack(victim, trickles=(trickle,))
         assert not result_is_locked(victim)
 
 
-def test_id_of_a_strangers_host_does_not_lock_it(victim):
+def test_id_of_another_accounts_host_does_not_lock_it(victim):
     with transaction.atomic():
         attack(victim, hostid=victim.hostid)
         assert not host_is_locked(victim)

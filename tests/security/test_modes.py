@@ -1,4 +1,4 @@
-"""What the project writes is closed to other users of the machine."""
+"""The project's files are closed to other users of the machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_new_files_are_closed_to_other_users_whatever_the_starters_umask(tmp_path):
+def test_new_files_are_closed_to_other_users_under_any_umask(tmp_path):
     modes = modes_of_new_files(tmp_path / "var", umask=0)
     assert len(modes) > 5
     assert {name: oct(found) for name, found in modes.items() if found & 0o027} == {}

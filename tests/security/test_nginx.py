@@ -127,7 +127,7 @@ def test_a_submitter_sends_a_large_body(front, tokens):
         "GET /api/v1/",
     ],
 )
-def test_no_other_address_takes_a_large_body_of_a_stranger(front, request_line):
+def test_no_other_address_takes_a_large_body_without_authentication(front, request_line):
     status, _, _ = exchange(front, f"{request_line} HTTP/1.1\r\nContent-Length: {LENGTH}\r\n")
     assert status in {200, 401, 403, 404, 405}
     assert spooled(front) == 0
@@ -205,7 +205,7 @@ def test_secrets_are_in_no_log(front):
     assert "secret@" not in text
 
 
-def test_browsers_are_told_to_stay_with_https(front):
+def test_browsers_get_strict_transport_security(front):
     _, headers, _ = exchange(front, "GET / HTTP/1.1\r\n")
     assert "strict-transport-security: max-age=31536000" in headers
     assert re.search(r"^server: nginx\r?$", headers, re.MULTILINE), "no version"

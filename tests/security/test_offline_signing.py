@@ -106,7 +106,7 @@ NEW = ("--create-app", "--kind", "script")
         ("http://lab.example/", "false", "False"),
     ],
 )
-def test_an_https_project_does_not_sign_by_itself_unless_told_to(
+def test_an_https_project_signs_by_itself_only_with_online_signing(
     tmp_path, master_url: str, said: str, expected: str
 ) -> None:
     program = "from project import settings; print(settings.PROJECT.online_signing)"
@@ -260,7 +260,7 @@ def test_a_version_signed_here_is_recorded(script) -> None:
 # The tool on the other machine
 
 
-def test_the_tool_shows_what_it_signs_and_asks(offline, script, tmp_path) -> None:
+def test_the_tool_shows_the_files_and_waits_for_confirmation(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
     run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     said = signer("sign", folder, "--key", offline / "code_sign_private", answer="\n", code=1)
@@ -286,7 +286,7 @@ def a_folder(folder: Path, content: bytes, name: str = "table") -> Path:
     return folder
 
 
-def test_the_tool_never_signs_what_could_be_a_key(offline, tmp_path) -> None:
+def test_the_tool_never_signs_a_content_like_a_key(offline, tmp_path) -> None:
     for number, content in enumerate(KEY_SHAPED.values()):
         folder = a_folder(tmp_path / str(number), content)
         said = signer("sign", folder, "--key", offline / "code_sign_private", "--yes", code=1)
@@ -314,7 +314,7 @@ def test_the_tool_compares_the_files_with_the_manifest(offline, tmp_path) -> Non
     ).map(b"".join)
     | st.binary(max_size=40)
 )
-def test_the_tool_and_the_server_agree_on_what_could_be_a_key(content: bytes) -> None:
+def test_the_tool_and_the_server_have_the_same_rule_for_contents_like_keys(content: bytes) -> None:
     assert tool().looks_like_key(content) == looks_like_key(content)
 
 
@@ -394,7 +394,7 @@ def test_a_rotation_is_signed_on_the_other_machine(offline, script, tmp_path) ->
         assert signing.verify(row.file.md5, row.signature, signing.code_sign_key_text())
 
 
-def test_a_rotation_signature_by_a_stranger_is_refused(offline, tmp_path) -> None:
+def test_a_rotation_signature_by_another_key_is_refused(offline, tmp_path) -> None:
     for name in ("new", "stranger"):
         signer("new-key", tmp_path / name)
     public = tmp_path / "new" / "code_sign_public"
@@ -408,7 +408,7 @@ def test_a_rotation_signature_by_a_stranger_is_refused(offline, tmp_path) -> Non
     assert signing.code_sign_key_text() == before
 
 
-def test_revoking_deletes_the_old_key_and_publishes_anew(settings, script, tmp_path) -> None:
+def test_revoking_deletes_the_old_key_and_republishes(settings, script, tmp_path) -> None:
     settings.KEYS_DIR = tmp_path / "keys"
     signing.ensure_keys()
     run("publish_app", "sum", "1.00", script, *NEW)
@@ -472,7 +472,7 @@ def test_a_published_file_that_was_changed_is_not_signed(script, settings, tmp_p
     assert signing.code_sign_key_text() == before
 
 
-def test_grants_of_a_revoked_key_are_put_off_and_never_refused_for_good() -> None:
+def test_grants_of_a_revoked_key_get_a_retry_and_no_permanent_error() -> None:
     upload = test_upload.request_for()
     assert "are revoked" in run("rotate_key", "upload-grant", "--revoke")
     assert signing.check_upload_grant(upload.name, upload.max_nbytes, upload.grant) is (

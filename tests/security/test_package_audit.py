@@ -79,7 +79,7 @@ def test_a_database_that_is_lost_midway_is_no_failure(reached, capsys):
 
 
 def test_a_database_that_is_away_is_noticed_soon(audit, monkeypatch, capsys):
-    # Nobody answers there.
+    # No server listens there.
     monkeypatch.setattr(audit, "CANARY", "http://127.0.0.1:9/")
     monkeypatch.setattr(audit.why_unreachable, "__defaults__", ("http://127.0.0.1:9/",))
     began = time.monotonic()

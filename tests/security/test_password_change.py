@@ -111,7 +111,7 @@ def test_keys_of_computers_end_on_request(door: Callable[[], None], ada: Account
 
 
 @pytest.mark.parametrize("door", ["admin:password_change", "admin:auth_user_password_change"])
-def test_form_states_what_revoking_the_keys_of_computers_costs(door: str, ada: Account) -> None:
+def test_form_states_the_cost_of_revoking_keys_of_computers(door: str, ada: Account) -> None:
     client = Client()
     client.force_login(ada)
     arguments = [] if door == "admin:password_change" else [ada.pk]

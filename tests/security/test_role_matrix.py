@@ -1,4 +1,4 @@
-"""What each role can do in the admin, tried over the real pages, and nothing else."""
+"""Each role can do exactly what it should in the admin, tried over the real pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NEW_PASSWORD = "a new long one 5"
 
 @dataclass
 class World:
-    """One row of everything that a role could act on."""
+    """A row of every table that a role could act on."""
 
     chief: Account
     colleague: Account
@@ -420,7 +420,7 @@ def test_each_role_sees_its_lists_and_no_others(role, world):
 
 
 @pytest.mark.parametrize("role", EVERYBODY)
-def test_the_page_that_asks_before_a_cancellation_is_for_those_who_may_cancel(role, world):
+def test_the_confirmation_page_of_a_cancellation_needs_the_right_to_cancel(role, world):
     web = Client()
     web.force_login(member(role))
     answer = act(web, "cancel", world.workunit)
@@ -428,7 +428,7 @@ def test_the_page_that_asks_before_a_cancellation_is_for_those_who_may_cancel(ro
     assert asked == (role in {"operator", "superuser"})
 
 
-def test_nobody_changes_the_audit_log(world):
+def test_the_audit_log_cannot_be_changed(world):
     web = Client()
     web.force_login(member("superuser"))
     entry = AuditEntry.objects.first()

@@ -1,4 +1,4 @@
-"""Rights: staff only opens the admin site; nobody can give what they lack."""
+"""Rights: `is_staff` only opens the admin site; accounts give only rights that they have."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_the_environment_holds_no_secret(form, monkeypatch):
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
 def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
-    """A daemon that was started with secrets, as daemons are, asks what its worker can read."""
+    """Return what the worker of a daemon can read; the daemon has secrets in its environment."""
     program = (
         "import json, os, django; django.setup()\n"
         "from datetime import timedelta; from daemons.science import worker\n"

@@ -128,7 +128,7 @@ def allow_list(settings):
         {"assimilator": "webhook"},
     ],
 )
-def test_a_manager_can_name_what_is_allowed(wish):
+def test_a_manager_can_use_names_of_the_allow_list(wish):
     options = {"url": "https://lab.example.org/", "secret": "0123456789abcdef"}
     app = an_app(
         "primes", assimilator_options=options if wish.get("assimilator") == "webhook" else {}
@@ -158,7 +158,7 @@ WRONG = [
 
 @pytest.mark.usefixtures("allow_list")
 @pytest.mark.parametrize(("facts", "said"), WRONG)
-def test_what_is_not_allowed_is_refused_by_every_way_to_set_it(facts, said):
+def test_names_outside_the_allow_list_are_refused_by_every_interface(facts, said):
     with pytest.raises(apps.BadApp, match=re.escape(said)):
         apps.create(name="primes", now=NOON, **facts)
     app = an_app("primes")

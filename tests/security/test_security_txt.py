@@ -70,7 +70,7 @@ def test_contacts_are_read_from_the_environment(monkeypatch, value, contacts):
 
 
 @pytest.mark.parametrize("value", ["security", "http://example.org/", "a b@c", "a@b\nExpires: x"])
-def test_what_is_no_contact_is_refused(monkeypatch, value):
+def test_an_invalid_contact_is_refused(monkeypatch, value):
     monkeypatch.setenv("SECURITY_CONTACT", value)
     with pytest.raises(env.BadSetting, match="e-mail addresses"):
         env.contacts("SECURITY_CONTACT")

@@ -1,4 +1,4 @@
-"""Size queries of uploads need no grant: each address may send so many a second."""
+"""Size queries of uploads need no grant, and are limited by address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fuzz.raw import RawRequest
 
 @pytest.fixture
 def asked(settings, monkeypatch):
-    """A function that asks for a size from an address, at a moment in seconds."""
+    """Return a function that queries a size from an address, at a moment in seconds."""
     settings.PROJECT = replace(settings.PROJECT, size_queries_per_second=2)
     clock = [0.0]
     monkeypatch.setattr(face, "_size_queries", SizeQueries(clock=lambda: clock[0]))
@@ -29,7 +29,7 @@ def asked(settings, monkeypatch):
     return ask
 
 
-def test_too_many_queries_are_put_off_and_never_refused_for_good(asked):
+def test_too_many_queries_get_a_retry_and_no_permanent_error(asked):
     statuses = [asked().status for _ in range(50)]
     assert statuses[:20] == [0] * 20
     assert set(statuses[20:]) == {1}

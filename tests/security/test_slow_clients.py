@@ -84,7 +84,7 @@ class Drippers:
 
 
 def exchange(port, path, body, *, address="127.0.0.1", rate=None, within=20.0):
-    """Send a request, so many bytes a second; returns the reply, b"" if the line is cut."""
+    """Send a request at a rate in bytes a second; returns the reply, b"" if the line is cut."""
     with socket.create_connection(
         ("127.0.0.1", port), timeout=within, source_address=(address, 0)
     ) as connected:
@@ -213,7 +213,7 @@ def size_query(name):
     ).encode()
 
 
-def test_a_body_that_was_cut_keeps_what_had_arrived(project, stack):
+def test_the_received_part_of_a_cut_body_is_kept(project, stack):
     """The client goes on from there: `MAX_SLOW_CLIENTS` cuts nobody's upload to pieces."""
     name = "wu_cut_0_r1_0"
     said = project.manage(
@@ -276,7 +276,7 @@ class FakeBody:
 
 
 def waiting(speeds, *, since=0.0):
-    """Connections by address, of which each has sent so many bytes in ten seconds."""
+    """Return connections from (address, bytes sent in ten seconds)."""
     found = {}
     for number, (address, nbytes) in enumerate(speeds):
         before = Counters(100, 0, client_sent_last=True, unsent=0)
@@ -286,7 +286,7 @@ def waiting(speeds, *, since=0.0):
     return found
 
 
-def test_nobody_is_cut_while_few_are_slow():
+def test_no_client_is_cut_while_few_are_slow():
     bodies = Transfers(incoming=True, max_slow=4)
     for _ in range(4):
         bodies.active[FakeBody("127.0.0.9", began=0.0)] = None

@@ -1,4 +1,4 @@
-"""One throttle for every password door, which never locks a victim out."""
+"""All log-ins share one throttle, which never locks a victim out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ada(db: None) -> Account:
     return accounts.create_staff(email=EMAIL, password=PASSWORD, name="Ada", now=timezone.now())
 
 
-# Each door says "in", "wrong" or "throttled".
+# Each door returns "in", "wrong" or "throttled".
 
 
 def by_lookup(email: str, password: str, address: str) -> str:
@@ -98,7 +98,7 @@ def by_admin(email: str, password: str, address: str) -> str:
 
 
 def by_current_password(email: str, password: str, address: str) -> str:
-    """The old password that the admin asks for before it takes a new one."""
+    """The old password that the admin requires before it accepts a new one."""
     client = Client(REMOTE_ADDR=address)
     client.force_login(Account.objects.get(email=email))
     new = "another password" if password != PASSWORD else PASSWORD

@@ -232,7 +232,7 @@ def test_existing_tokens_never_gain_the_scope_to_publish():
     ]
 
 
-def test_permissions_of_the_admin_bring_the_right_that_is_asked_for_now():
+def test_permissions_of_the_admin_are_migrated_to_the_required_right():
     from django.contrib.auth.models import Group, Permission
 
     group = Group.objects.create(name="support")

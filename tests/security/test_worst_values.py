@@ -47,7 +47,7 @@ def names_for(paths, name="unknown"):
 
 
 def read(field, text):
-    """What is read of a number with this text."""
+    """Return the value that is read from a number with this text."""
     sent = {field.path: text if isinstance(text, bytes) else text.encode()}
     message = requests.decode_request(worst.request(sent, names=names_for([field.path])))
     found = list(of_class(message, field.message_class))
@@ -180,7 +180,7 @@ IDENTITY = {"authenticator", "hostid", "rpc_seqno", "core_client_major_version",
 IDENTITY |= {"core_client_minor_version", "code_sign_key"}
 
 
-def test_request_of_worst_numbers_hurts_nobody(world, tmp_path):
+def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
     for number, text in enumerate(worst.NUMBERS):
         client = attached(f"bad{number}@example.org")
         value = text.encode()
@@ -193,7 +193,7 @@ def test_request_of_worst_numbers_hurts_nobody(world, tmp_path):
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-def test_numbers_at_the_ends_of_their_ranges_hurt_nobody(world, tmp_path, end):
+def test_numbers_at_the_ends_of_their_ranges_harm_no_other_host(world, tmp_path, end):
     """Sums and products of what the ranges let through: all at once, and each field by itself."""
     values = {one.path: repr(getattr(one.range, end)).encode() for one in NUMBER_FIELDS}
     values = {path: value for path, value in values.items() if path not in IDENTITY}
@@ -209,14 +209,14 @@ def test_numbers_at_the_ends_of_their_ranges_hurt_nobody(world, tmp_path, end):
 
 
 @pytest.mark.parametrize("path", ["hostid", "rpc_seqno", "core_client_major_version"])
-def test_identity_of_worst_numbers_hurts_nobody(world, tmp_path, path):
+def test_identity_of_worst_numbers_harms_no_other_host(world, tmp_path, path):
     client = attached("bad@example.org")
     for text in worst.NUMBERS:
         send(client, {path: text.encode(), "core_client_release": text.encode()})
     check_everything_works(world, tmp_path)
 
 
-def test_texts_of_every_kind_hurt_nobody(world, tmp_path):
+def test_texts_of_every_kind_harm_no_other_host(world, tmp_path):
     client = attached("bad@example.org")
     for text in worst.TEXTS:
         send(client, {path: text for path in TEXT_PATHS if path not in IDENTITY})

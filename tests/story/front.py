@@ -21,7 +21,7 @@ _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 @dataclass
 class Front:
-    """Where nginx answers, and what it wrote."""
+    """The address of an nginx, and its log files."""
 
     folder: Path
     https_port: int

@@ -98,9 +98,9 @@ def _file_info(found: Element) -> FileInfo:
     )
 
 
-def _web_urls(found: Element, *names: str) -> tuple[str, ...]:
+def _web_urls(element: Element, *names: str) -> tuple[str, ...]:
     """Return the addresses that are http or https: no reply can name a file of this computer."""
-    return tuple(url for url in found.strings(*names) if is_web_url(url))
+    return tuple(url for url in element.strings(*names) if is_web_url(url))
 
 
 def _file_refs(found: Element) -> tuple[FileRef, ...]:

@@ -56,8 +56,8 @@ class Command(BaseCommand):
             self.stdout.write(suggested(apps))
             return
         if options["json"]:
-            said = {"checked": len(apps), "wrong": wrong, "warning": warning}
-            self.stdout.write(json.dumps(said))
+            report = {"checked": len(apps), "wrong": wrong, "warning": warning}
+            self.stdout.write(json.dumps(report))
         else:
             lines = [f"{one['app']}: {one['part']}: {one['sentence']}" for one in wrong]
             count = f"{len(apps)} app{'s' * (len(apps) != 1)} checked: "

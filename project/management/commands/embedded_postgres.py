@@ -59,13 +59,13 @@ def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: 
     """Run one of PostgreSQL's programs in the terminal; its exit code becomes ours."""
     server.ensure_running()
     program = binaries() / name
-    found = str(program) if program.exists() else shutil.which(name)
-    if found is None:
+    executable = str(program) if program.exists() else shutil.which(name)
+    if executable is None:
         raise CommandError(f"There is no {name}.\nHint: apt install postgresql-client.")
     where = server.libpq_environment(as_superuser=as_superuser)
     if name == "pg_restore":
         words = ["--dbname", where["PGDATABASE"], *words]
-    done = subprocess.run([found, *words], env=os.environ | where, check=False)  # noqa: S603
+    done = subprocess.run([executable, *words], env=os.environ | where, check=False)  # noqa: S603
     if done.returncode:
         raise SystemExit(done.returncode)
 

@@ -176,7 +176,7 @@ def _warn_of_science() -> None:
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
-    """Start the web server and the daemons; warns if others can listen to what is said."""
+    """Start the web server and the daemons; warns if traffic beyond this computer lacks TLS."""
     if warning := plain_http_warning(options["address"], environment["MASTER_URL"]):
         _say(warning)
     start_server(children, options, environment)
@@ -288,7 +288,7 @@ def master_url(address: str, port: int) -> str:
 
 
 def plain_http_warning(address: str, url: str) -> str | None:
-    """Return what to tell an operator whose server is reached over a network without TLS."""
+    """Return the warning about a server that is reached over a network without TLS, or ""."""
     with suppress(ValueError):
         if ip_address(address).is_loopback:
             return None
@@ -318,7 +318,7 @@ def secure_files() -> None:
 
 
 def correct_modes() -> None:
-    """Take from other users what earlier versions let them read in VAR_DIR."""
+    """Close files in VAR_DIR that earlier versions left readable to other users."""
     umask = settings.FILE_UMASK
     changed = folders.correct_modes(settings.VAR_DIR, settings.KEYS_DIR, umask=umask)
     if changed:
@@ -328,7 +328,7 @@ def correct_modes() -> None:
 
 
 def convert_database() -> None:
-    """Convert an earlier version's embedded PostgreSQL, which may still run and trust everybody."""
+    """Convert an earlier version's embedded PostgreSQL, which may run and trust every user."""
     if not settings.DATABASES["default"].get("EMBEDDED"):
         return
     if EmbeddedPostgres(settings.VAR_DIR).convert():
@@ -336,7 +336,7 @@ def convert_database() -> None:
 
 
 def welcome(url: str, password: str | None) -> str:
-    """Say where everything is; `password` is how the first password is shown, if there is one."""
+    """Print the addresses; `password` is the text shown for the first password, if any."""
     first = f"{ADMIN}, {password}"
     later = "with the account made at the first start"
     python = os.path.relpath(sys.executable)

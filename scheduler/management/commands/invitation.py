@@ -59,7 +59,7 @@ def _make(options: Mapping[str, Any]) -> Answer:
     how = settings.PROJECT.account_creation
     note = ""
     if how is not AccountCreation.INVITATION:
-        note = f" ACCOUNT_CREATION is `{how}`: set it to `invitation` for codes to be asked for."
+        note = f" ACCOUNT_CREATION is `{how}`: set it to `invitation` to require codes."
     return Answer(
         f"Invitation {made.pk}, for {plural(made.max_uses, 'account')}, is shown this once: {code}"
         f"{note}",
@@ -68,15 +68,15 @@ def _make(options: Mapping[str, Any]) -> Answer:
 
 
 def _list() -> Answer:
-    found = list(invitations.valid(timezone.now()).order_by("pk"))
-    if not found:
+    valid_invitations = list(invitations.valid(timezone.now()).order_by("pk"))
+    if not valid_invitations:
         return Answer("There is no invitation that can be used.", {"invitations": []})
     lines = [
-        f"{one.pk:>7}  {one.name:<24}  {one.uses} of {one.max_uses} used"
-        f"{f'  expires {one.expire_at:%Y-%m-%d %H:%M}' if one.expire_at else ''}"
-        for one in found
+        f"{row.pk:>7}  {row.name:<24}  {row.uses} of {row.max_uses} used"
+        f"{f'  expires {row.expire_at:%Y-%m-%d %H:%M}' if row.expire_at else ''}"
+        for row in valid_invitations
     ]
-    return Answer("\n".join(lines), {"invitations": [_facts(one) for one in found]})
+    return Answer("\n".join(lines), {"invitations": [_facts(row) for row in valid_invitations]})
 
 
 def _revoke(invitation_id: int | None) -> Answer:
@@ -95,12 +95,12 @@ def _revoke(invitation_id: int | None) -> Answer:
     )
 
 
-def _facts(one: Invitation) -> dict[str, Any]:
+def _facts(invitation: Invitation) -> dict[str, Any]:
     return {
-        "id": one.pk,
-        "name": one.name,
-        "uses": one.uses,
-        "max_uses": one.max_uses,
-        "created_at": one.created_at.isoformat(),
-        "expire_at": one.expire_at and one.expire_at.isoformat(),
+        "id": invitation.pk,
+        "name": invitation.name,
+        "uses": invitation.uses,
+        "max_uses": invitation.max_uses,
+        "created_at": invitation.created_at.isoformat(),
+        "expire_at": invitation.expire_at and invitation.expire_at.isoformat(),
     }

@@ -61,10 +61,14 @@ class Command(Conversation):
                     f"Wrote {plural(len(files), 'file')} to {options['prepare']}.", {"files": files}
                 )
             signatures = options["signatures"]
-            given = storage.read_signatures(signatures) if signatures else {}
-            done = republishing.publish(renewals, given, now=timezone.now())
+            texts = storage.read_signatures(signatures) if signatures else {}
+            done = republishing.publish(renewals, texts, now=timezone.now())
         lines = [
             f"Published {new.version} in place of {old}."
-            for new, old in zip(done, [v for one in renewals for v in one.earlier], strict=True)
+            for new, old in zip(
+                done, [v for renewal in renewals for v in renewal.earlier], strict=True
+            )
         ]
-        return Answer("\n".join(lines), {"versions": [str(one.version) for one in done]})
+        return Answer(
+            "\n".join(lines), {"versions": [str(published.version) for published in done]}
+        )

@@ -17,7 +17,7 @@ class Command(Conversation):
     """``rotate_key code-sign|upload-grant [--revoke] [--prepare DIR | --public-key FILE ...]``."""
 
     help = (
-        "Replace a key of the project. What the old key signed or granted stays good unless "
+        "Replace a key of the project. Signatures and grants by the old key stay valid unless "
         "--revoke is given (docs/operating.md, a key is in foreign hands)."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
@@ -115,11 +115,11 @@ def _told(done: key_rotation.Rotated) -> Answer:
         sentence += "; clients take it over by the old key's signature"
     sentence += "."
     if done.republished:
-        versions = "\n".join(f"Published {one.version}." for one in done.republished)
+        versions = "\n".join(f"Published {published.version}." for published in done.republished)
         sentence = f"{sentence}\n{versions}"
     facts = {
         "key": "code-sign",
         "files_signed": done.signed,
-        "versions": [one.version.pk for one in done.republished],
+        "versions": [published.version.pk for published in done.republished],
     }
     return Answer(sentence, facts)

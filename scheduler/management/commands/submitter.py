@@ -103,11 +103,15 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
 
 def _forbid(account: Account) -> Answer:
     forbidden = operations.forbid(account, now=timezone.now())
-    said = "may not submit any more" if forbidden else "could not submit before"
+    outcome = "may not submit any more" if forbidden else "could not submit before"
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
-    role = " By a role the account still submits for every app: see `role`." if by_role else ""
+    role = (
+        " The account still may submit for every app by a role: see `manage.py role`."
+        if by_role
+        else ""
+    )
     return Answer(
-        f"{account.email} {said}. What was submitted goes on.{role}",
+        f"{account.email} {outcome}. Submitted work continues.{role}",
         {"email": account.email, "forbidden": forbidden},
     )
 
@@ -121,16 +125,16 @@ def _show(account: Account) -> Answer:
     outputs = submitters.kept_output_bytes(account)
     kept = submitters.kept_bytes(account) + outputs
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
-    said = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
+    sentences = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
     if managed:
-        said.append(f"Publishes versions of {', '.join(managed)}.")
-    said.append(
+        sentences.append(f"Publishes versions of {', '.join(managed)}.")
+    sentences.append(
         f"Has {plural(unfinished, 'unfinished workunit')}"
         f"{_limit(rights.max_unfinished_workunits)}, and keeps "
         f"{plural(kept, 'byte')}{_limit(rights.max_kept_bytes)}, {outputs} of them outputs."
     )
     return Answer(
-        " ".join(said),
+        " ".join(sentences),
         {
             "email": account.email,
             "is_staff": account.is_staff,
