@@ -15,7 +15,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Where it keeps things; PostgreSQL keeps the rest
 
-#: The umask of new files: 0027 keeps them out and lets the group read, to
+#: The umask of new files: 0027 keeps other users out and lets the group read, to
 #: which a proxy that serves downloads belongs.
 FILE_UMASK = env.umask("FILE_UMASK", 0o027)
 folders.restrict_new_files(FILE_UMASK)

@@ -93,7 +93,7 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
         "--password-file",
         metavar="FILE",
         help="file with its password in the first line, - for standard input "
-        "(default $VOLUNTEER_PASSWORD, or asked)",
+        "(default: $VOLUNTEER_PASSWORD, or a prompt)",
     )
     passwords.add_argument(
         "--password", metavar="P", help="the same; other users of this computer see it in ps"

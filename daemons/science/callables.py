@@ -112,8 +112,8 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
     function = resolve(target, folder)
     if getattr(function, "transactional", False):
         msg = (
-            f"{target} wants to be transactional. Hint: an operator writes `transactional = true` "
-            "at its entry in the PLUGINS file; the daemon calls it then."
+            f"{target} has the attribute `transactional`, its entry in the PLUGINS file has not. "
+            "Hint: an operator adds `transactional = true` there; the daemon then calls it itself."
         )
         raise PermissionError(msg)
     outputs = tuple(

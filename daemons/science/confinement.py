@@ -9,9 +9,9 @@ service     another user's process, reached by a Unix socket (`daemons.science.s
             confines its workers by one of the other forms
 none        limits of memory, time, files and processes only
 
-In each form the environment is scrubbed and inputs are read-only.  A daemon of root's starts its
-workers as the user with the number `SCIENCE_UID`, who owns nothing, where that user can read what
-they need.
+In each form the environment is scrubbed and inputs are read-only.  A daemon that runs as root
+starts its workers as the user id `SCIENCE_UID`, which owns nothing, if that user can read the
+needed files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from daemons.science.messages import LENGTH, BadMessage, status_of, unpacked
 from daemons.science.worker_main import TRACES_SIZE, Config
 
 BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
-#: In the order in which they are tried.
+#: Local forms, in the order in which they are tried.
 LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
 #: The user id for science of a daemon that runs as root; Debian assigns it to no user.
 SCIENCE_UID: Final = 65_533

@@ -2,11 +2,11 @@
 
 ``python -m daemons.science.service SOCKET`` listens on a Unix socket, or on the one that systemd
 hands over.  For each connection it starts a worker, whose channel the connection is, and confines
-it by bubblewrap or Landlock where these work.  It has no settings, no database and no keys: what it
-may touch is the business of its unit or container.
+it by bubblewrap or Landlock where these work.  It has no settings, no database and no keys: its
+unit or container decides which files it can reach.
 
 A daemon sends eight bytes of length together with a file descriptor for traces, and that many bytes
-of JSON: a `Profile`.  From then on it speaks with the worker (`messages`).
+of JSON: a `Profile`.  After that the connection carries messages of the worker (`messages`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs science code in a process that may hang, crash or turn hostile.
 
-Each daemon process has at most `MAX_WORKERS` workers, one per plug-in, and one for what is built
-in.  A worker starts with the first call, serves many, and is replaced after a hang, a crash, an
-answer that is not what the call returns, or `MAX_CALLS` calls, so that what leaks is given back.
-How it is confined is in `confinement`; it ends with its daemon.
+Each daemon process has at most `MAX_WORKERS` workers: one per plug-in, and one for built-in
+science.  A worker starts with the first call, serves many, and is replaced after a hang, a crash,
+an invalid answer, or `MAX_CALLS` calls, so that leaked memory is freed.  `confinement` starts and
+confines it; it ends with its daemon.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The worker process: runs one call of science code after the other, and answers.
 
 Started as ``python -m daemons.science.worker_main SOCKET TRACES CONFIG``: two file descriptors and
-JSON (see `Config`).  Two processes come of it:
+JSON (see `Config`).  It consists of two processes:
 
 - the *keeper* runs no science.  It waits until the worker ends or the daemon closes its end of the
-  channel, kills what the science started, writes down how the worker ended, and ends itself.
+  channel, kills the processes that the science started, records how the worker ended, and exits.
 - the *worker* confines itself by the configuration, and serves calls.  It imports what the
   calls name, and no Django: there are no settings, no secrets and no database for science code.
 
@@ -38,12 +38,12 @@ from daemons.science.messages import LENGTH, packed
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
 #: linux/capability.h: three sets of 64 bits follow.
 _CAPABILITY_VERSION_3: Final = 0x20080522
-#: The file of traces has this size; how the worker ended stands in its last bytes.
+#: The file of traces has this size; its last bytes record how the worker ended.
 TRACES_SIZE, ENDING_SIZE = 65_536, 128
 #: The time that a hanging worker has to write its traceback, and the time that the keeper spends
 #: killing processes of the science; seconds.
-_LAST_WORDS, _KILLING = 0.25, 10.0
-_LOOK_EVERY_MS: Final = 500
+_TRACEBACK_SECONDS, _KILLING_SECONDS = 0.25, 10.0
+_POLL_MILLISECONDS: Final = 500
 _MEGABYTE: Final = 1 << 20
 
 
@@ -104,7 +104,7 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
     if status is None:
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGUSR1)
-        status = _status_within(worker, _LAST_WORDS)
+        status = _status_within(worker, _TRACEBACK_SECONDS)
     _kill_descendants()
     ending = "was killed" if status is None else _ending(status)
     with suppress(OSError):
@@ -121,7 +121,7 @@ def _watched(worker: int, channel: socket.socket) -> int | None:
     with suppress(AttributeError, OSError):  # needs Linux 5.3
         poll.register(os.pidfd_open(worker), select.POLLIN)
     while True:
-        events = dict(poll.poll(_LOOK_EVERY_MS))
+        events = dict(poll.poll(_POLL_MILLISECONDS))
         if (status := _status_within(worker, 0)) is not None:
             return status
         if channel.fileno() in events:
@@ -141,7 +141,7 @@ def _status_within(worker: int, seconds: float) -> int | None:
 
 def _kill_descendants() -> None:
     """Kill until no process is left: a process that loses its parent becomes our child."""
-    give_up_at = monotonic() + _KILLING
+    give_up_at = monotonic() + _KILLING_SECONDS
     while monotonic() < give_up_at:
         for child in _children():
             with suppress(ProcessLookupError, PermissionError):

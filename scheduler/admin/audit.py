@@ -1,4 +1,4 @@
-"""The audit log, as staff sees it: who did what, and from where."""
+"""The audit log as staff sees it, with actors and addresses."""
 
 from __future__ import annotations
 

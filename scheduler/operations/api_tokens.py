@@ -88,7 +88,7 @@ def default_scopes(account: Account) -> list[str]:
 
 
 def effective_scopes(token: ApiToken) -> list[str]:
-    """Return the scopes of a token that are of use: those that its account may still give."""
+    """Return the effective scopes of a token: those that its account may still give."""
     scopes = scopes_of(token)
     if OWN_SCOPES.issuperset(scopes):
         return scopes
@@ -165,7 +165,7 @@ def _require_same_password(account: Account) -> None:
 
 
 def recognise(text: str, *, now: datetime) -> ApiToken | None:
-    """Find the token, with its account; None if it, or its owner, is no good any more.
+    """Find the token, with its account; None if it is revoked or expired, or its owner inactive.
 
     The account's rights are limited to those that the token's scopes let through.  The first use
     of a day is recorded, for each address that the token is used from.

@@ -57,7 +57,7 @@ __all__ = [
 
 _MAX_APP_NAME = 60
 _MAX_VERSION = 2**31 - 1
-#: As many files are named in an error.
+#: The maximum number of files that an error names.
 _NAMED = 10
 
 

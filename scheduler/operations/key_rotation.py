@@ -96,7 +96,7 @@ def install(
 
 
 def write_to_sign(folder: str, *, revoke: bool = False) -> list[str]:
-    """Write what `install` needs signatures for into a new folder; returns the names."""
+    """Write the files for which `install` needs signatures into a new folder; returns names."""
     with ExitStack() as stack:
         if revoke:
             return republishing.write(_renewals(stack), folder)
@@ -126,7 +126,7 @@ def _is_current(row: AppVersionFile) -> bool:
 
 
 def _sign_by(new: signing.NewCodeSignKey, row: AppVersionFile) -> bool:
-    """Sign a published file; False for one that cannot be, and that work is not sent for."""
+    """Sign a published file; return False if it cannot be signed and no work uses it."""
     try:
         with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
             row.signature = new.sign(content)

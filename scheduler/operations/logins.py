@@ -1,7 +1,7 @@
-"""Record log-ins in the audit log, whichever door they come through [operations].
+"""Record log-ins to the admin in the audit log, by Django's signals [operations].
 
-Django's signals cover every door that calls `django.contrib.auth`; a door of another kind calls
-`succeeded` or `failed` itself.  The address is that of `audit.acting` at the edge.
+The address is that of `audit.acting` at the edge.  Log-ins through the API and BOINC's web RPCs send
+no signals: `operations.throttle` records them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["connect", "failed", "succeeded"]
 
 
 def connect() -> None:
-    """Listen to Django's signals; again is harmless."""
+    """Connect to Django's signals; a second call has no effect."""
     user_logged_in.connect(_on_success, dispatch_uid="audit_login_succeeded")
     user_login_failed.connect(_on_failure, dispatch_uid="audit_login_failed")
 

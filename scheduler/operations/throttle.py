@@ -1,4 +1,4 @@
-"""Throttle log-in attempts at every door, for all processes [operations].
+"""Throttle log-in attempts at every interface, for all processes [operations].
 
 Theory of operation.  An attempt is charged before the account is read and the password checked, so
 that concurrent attempts count as much as sequential ones, and the answer to a refused attempt does
@@ -11,6 +11,8 @@ not depend on whether the account exists.  Three buckets are charged, in order:
 Networks from which the account logged in before skip the third: an attack from any number of other
 networks cannot lock its owner out.  A right password refunds its charges.  Buckets hold keyed
 hashes of networks and addresses, and exist for unknown addresses too.
+
+`Attempt.door` names the interface in the audit log, such as `lookup_account` or `admin`.
 """
 
 from __future__ import annotations

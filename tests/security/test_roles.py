@@ -1,4 +1,4 @@
-"""Rights: `is_staff` only opens the admin site; accounts give only rights that they have."""
+"""`is_staff` only opens the admin site; accounts give only their own rights."""
 
 from __future__ import annotations
 

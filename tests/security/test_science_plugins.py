@@ -255,7 +255,7 @@ def test_a_generator_names_no_file_of_the_server(settings, tmp_path):
 def test_a_function_is_transactional_only_by_the_allow_list(settings, targets_allowed):
     finished(an_app("sums", assimilator="python:tests.security.science_probe.transactional"))
     a_pass(assimilator)
-    assert "wants to be transactional" in ScienceFailure.objects.get().error
+    assert "has the attribute `transactional`" in ScienceFailure.objects.get().error
 
 
 def test_the_broker_carries_no_pickles():

@@ -33,7 +33,7 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         "--password-file",
         metavar="FILE",
         help="file with its password in the first line, - for standard input "
-        "(default $MANYHANDS_PASSWORD, or asked)",
+        "(default: $MANYHANDS_PASSWORD, or a prompt)",
     )
     passwords.add_argument(
         "--password", metavar="P", help="the same; other users of this computer see it in ps"
