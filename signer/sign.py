@@ -272,7 +272,7 @@ def prepared(folder: Path) -> list[Content]:
         content = look_at(folder / entry.name, entry.name)
         if content != entry:
             raise Refused(
-                f"{entry.name} is not what the manifest says: its SHA-256 is {content.sha256}.\n"
+                f"{entry.name} differs from the manifest: its SHA-256 is {content.sha256}.\n"
                 "Hint: copy the folder again."
             )
         contents.append(content)

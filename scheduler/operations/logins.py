@@ -1,7 +1,7 @@
 """Record log-ins to the admin in the audit log, by Django's signals [operations].
 
-The address is that of `audit.acting` at the edge.  Log-ins through the API and BOINC's web RPCs send
-no signals: `operations.throttle` records them.
+The address is that of `audit.acting` at the edge.  Log-ins through the API and BOINC's web
+RPCs send no signals: `operations.throttle` records them.
 """
 
 from __future__ import annotations

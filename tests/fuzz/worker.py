@@ -1,4 +1,4 @@
-"""One fuzzing process: reads its plan as JSON from standard input."""
+"""A fuzzing process: reads its plan as JSON from standard input."""
 
 from __future__ import annotations
 
