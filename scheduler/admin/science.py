@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
@@ -13,13 +12,13 @@ from scheduler.admin.app_fields import FIELDSETS, HELPS
 from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin, has_right
 from scheduler.admin.site import staff
 from scheduler.models import App, AppVersion, AppVersionFile, PlanClass, Platform
-from scheduler.models.science import AppKind
+from scheduler.operations import apps
 from scheduler.operations.audit import Event
 from scheduler.policy import plan_classes
-from scheduler.policy.launching import COMMANDS_ARE_OFF
 from scheduler.policy.roles import Right
-from scheduler.queries import alerts
 
+#: Options that hold secrets, such as a webhook's: shown only to those who may set them.
+SECRET_FIELDS = ("assimilator_options",)
 #: Fields that decide which code runs on the server and what is paid: `administer_project` only.
 RESERVED_FIELDS = (
     "weight",
@@ -43,7 +42,7 @@ class AppForm(FormBase):
     """Judges what daemons would only find out at night: whether the science exists."""
 
     def clean(self) -> dict[str, Any]:
-        """Ask validator and assimilator whether they are there and take their options."""
+        """Take a field that was emptied for its default."""
         cleaned: dict[str, Any] = super().clean() or {}
         for name in (
             "validator_options",
@@ -57,13 +56,14 @@ class AppForm(FormBase):
             cleaned["trickle_handlers"] = {}
         if "size_bounds" in cleaned and cleaned["size_bounds"] is None:
             cleaned["size_bounds"] = []
-        science = {name: cleaned.get(name) for name in self.fields}
-        for name, refusal in alerts.science_refusals(science):
-            self.add_error(name, refusal)
-        becomes_command = "kind" in self.changed_data and cleaned.get("kind") == AppKind.COMMAND
-        if becomes_command and not settings.PROJECT.command_apps:
-            self.add_error("kind", COMMANDS_ARE_OFF)
         return cleaned
+
+    def _post_clean(self) -> None:
+        """Judge the app that would be saved: who does not see a field sets the others."""
+        super()._post_clean()
+        is_new_kind = "kind" in self.changed_data or self.instance.pk is None
+        for name, refusal in apps.faults(self.instance, self.fields, is_new_kind=is_new_kind):
+            self.add_error(name if name in self.fields else None, refusal)
 
 
 @admin.register(App, site=staff)
@@ -107,6 +107,30 @@ class AppAdmin(StaffAdmin):
             return fixed
         is_published = AppVersion.objects.filter(app_id=obj.pk).exists()
         return ("name", *(["kind"] if is_published else []), *fixed)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Leave out what holds secrets, unless the member of staff may set it."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if has_right(request, Right.ADMINISTER_PROJECT):
+            return fieldsets
+        return tuple(
+            (
+                title,
+                {
+                    **options,
+                    "fields": tuple(
+                        name for name in options["fields"] if name not in SECRET_FIELDS
+                    ),
+                },
+            )
+            for title, options in fieldsets
+        )
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Refuse to filter by what holds secrets: it would tell them letter by letter."""
+        if lookup.startswith(SECRET_FIELDS):
+            return False
+        return super().lookup_allowed(lookup, value, request)
 
 
 class PlanClassForm(FormBase):

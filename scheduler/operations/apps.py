@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -151,27 +151,29 @@ def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
         app.validate_constraints()
     except ValidationError as error:
         raise BadApp({key: list(fault) for key, fault in error.message_dict.items()}) from error
-    if faults := {
-        key: fault for key, fault in _faults(app, facts, is_new_kind=is_new_kind) if fault
-    }:
-        raise BadApp({key: [fault] for key, fault in faults.items()})
+    found_faults = dict(faults(app, facts, is_new_kind=is_new_kind))
+    if refusals := {key: [fault] for key, fault in found_faults.items() if fault}:
+        raise BadApp(refusals)
 
 
-def _faults(app: App, facts: dict[str, Any], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
-    """Find what only daemons and submissions would meet later: science, defaults, templates."""
+def faults(app: App, facts: Container[str], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
+    """Find what only daemons and submissions would meet later, among some facts of an app.
+
+    Science, defaults, templates, and a kind that is switched off; each with its column.
+    """
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
         yield "kind", COMMANDS_ARE_OFF
-    if not facts.keys().isdisjoint(alerts.SCIENCE_COLUMNS):
+    if any(column in facts for column in alerts.SCIENCE_COLUMNS):
         science = {field.name: getattr(app, field.name) for field in App._meta.concrete_fields}
         yield from alerts.science_refusals(science)
     if "workunit_defaults" in facts:
         try:
-            new_workunit(app.workunit_defaults)
+            new_workunit(app.workunit_defaults, from_outside=True)
         except BadDescription as bad:
             yield "workunit_defaults", str(bad)
     for kind in ("input", "output"):
         if f"{kind}_template" in facts:
             try:
-                templates.check(facts[f"{kind}_template"], kind=kind)
+                templates.check(getattr(app, f"{kind}_template"), kind=kind)
             except templates.BadTemplate as bad:
                 yield f"{kind}_template", str(bad)

@@ -1,0 +1,94 @@
+"""What the admin's page of an app lets a publisher set, and what it shows to those who look on."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from scheduler.models import Account, App
+from scheduler.operations import apps, roles, submitters
+from tests.conftest import NOON
+from tests.faces.apis import a_program
+from tests.rows import an_account, an_app
+from tests.security.test_roles import admin_of
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "hidden-treasure-of-the-webhook"
+A_PATH = {"input_files": [{"open_name": "in", "path": "/etc/passwd"}]}
+
+
+def somebody(role: str):
+    account = an_account(role)
+    roles.give(account, role, now=timezone.now())
+    return admin_of(Account.objects.get(pk=account.pk))
+
+
+def form_of(page) -> dict[str, object]:
+    """What a browser would send back of a page's form."""
+    form = page.context["adminform"].form
+    said = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
+    return {
+        name: value for name, value in said.items() if value is not None and value is not False
+    } | {
+        "workunit_defaults": "{}",
+        "size_bounds": "[]",
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"kind": "command"}, "kind"),
+        ({"workunit_defaults": '{"no_such_field": 1}'}, "workunit_defaults"),
+        ({"input_template": "<input_template><no_end>"}, "input_template"),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
+)
+def test_the_admin_judges_what_a_publisher_sets(said, wrong):
+    """A publisher sees the validator but does not set it: the rest is judged all the same."""
+    browser = somebody("publisher")
+    page = browser.get("/admin/scheduler/app/add/")
+    form = form_of(page) | {"name": "sh", "user_friendly_name": "sh", **said}
+    answer = browser.post("/admin/scheduler/app/add/", form)
+    assert not App.objects.exists()
+    assert wrong in answer.context["adminform"].form.errors
+
+
+def test_a_publisher_still_makes_a_script_app():
+    browser = somebody("publisher")
+    form = form_of(browser.get("/admin/scheduler/app/add/"))
+    form |= {"name": "sum", "user_friendly_name": "sum", "kind": "script"}
+    answer = browser.post("/admin/scheduler/app/add/", form)
+    assert answer.status_code == 302, answer.context["adminform"].form.errors
+    assert App.objects.get().kind == "script"
+
+
+def test_defaults_of_an_app_name_no_file_of_the_server():
+    ada, app = an_account("ada"), an_app("sum")
+    submitters.allow(ada, apps=[app], may_manage=True, now=NOON)
+    program = a_program(ada, "read", "manage")
+    answer = program.send("patch", "/apps/sum", {"workunit_defaults": A_PATH})
+    assert answer.status_code == 422, answer.content
+    with pytest.raises(apps.BadApp, match="path"):
+        apps.create(name="more", workunit_defaults=A_PATH, now=NOON)
+
+
+@pytest.mark.parametrize("role", ["read-only", "publisher"])
+def test_a_webhooks_secret_is_shown_to_nobody_who_cannot_set_it(role):
+    options = {"url": "https://example.org/taken", "secret": SECRET}
+    app = an_app("sum", assimilator="webhook", assimilator_options=options)
+    browser = somebody(role)
+    page = browser.get(f"/admin/scheduler/app/{app.pk}/change/")
+    assert page.status_code == 200
+    assert b"webhook" in page.content
+    assert SECRET.encode() not in page.content
+    search = browser.get("/admin/scheduler/app/?assimilator_options__secret__startswith=h")
+    assert search.status_code in (302, 400)
+
+
+def test_who_administers_sees_and_sets_it(admin_client):
+    options = {"url": "https://example.org/taken", "secret": SECRET}
+    app = an_app("sum", assimilator="webhook", assimilator_options=options)
+    page = admin_client.get(f"/admin/scheduler/app/{app.pk}/change/")
+    assert SECRET.encode() in page.content
