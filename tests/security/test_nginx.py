@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
 from contextlib import suppress
+from time import sleep
 
 import pytest
 
@@ -109,6 +111,35 @@ def test_a_large_body_is_refused_before_it_is_taken_in(front, tokens, who, statu
     assert "application/problem+json" in headers, "the project itself explains it"
     assert b'"code": ' in body
     assert spooled(front) == 0
+
+
+@pytest.fixture
+def http2(front):
+    """nginx with HTTP/2 switched on, as operators may."""
+    conf = front.folder / "manyhands/https.conf"
+    shipped = conf.read_text()
+    conf.write_text(shipped.replace(" ssl default_server", " ssl http2 default_server"))
+    pid = int((front.folder / "pid").read_text())
+    os.kill(pid, signal.SIGHUP)
+    sleep(1.0)
+    yield
+    conf.write_text(shipped)
+    os.kill(pid, signal.SIGHUP)
+    sleep(1.0)
+
+
+@pytest.mark.usefixtures("http2")
+def test_a_body_of_http_2_without_a_length_is_refused_before_it_is_taken_in(front):
+    """HTTP/2 has no chunks: a body whose length is not given ends where it ends."""
+    url = f"{front.url}api/v1/files/{'0' * 64}"
+    words = ["curl", "-skiN", "--http2", "--max-time", "10", "-T", "-", url]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0) as client:
+        with suppress(BrokenPipeError):  # curl ends when it is refused
+            client.stdin.write(b"x" * 200_000)  # and no end
+        status = client.stdout.readline().split()[:2]
+        client.kill()
+    assert status == [b"HTTP/2", b"401"]
 
 
 def test_a_submitter_sends_a_large_body(front, tokens):

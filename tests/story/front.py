@@ -141,6 +141,7 @@ def start(project: Project, *, master_url: str | None = None) -> Front:
     project.children.start("nginx", front.words)
     project.environment |= {
         "MASTER_URL": master_url or front.url,
+        "ONLINE_SIGNING": "true",  # a public project signs elsewhere; this one is short-lived
         "TRUSTED_PROXIES": "127.0.0.1",
     }
     project.url = front.url
