@@ -60,7 +60,7 @@ class AppForm(FormBase):
 
     def _post_clean(self) -> None:
         """Judge the app that would be saved: who does not see a field sets the others."""
-        super()._post_clean()
+        super()._post_clean()  # type: ignore[misc]  # the stubs lack it
         is_new_kind = "kind" in self.changed_data or self.instance.pk is None
         for name, refusal in apps.faults(self.instance, self.fields, is_new_kind=is_new_kind):
             self.add_error(name if name in self.fields else None, refusal)
