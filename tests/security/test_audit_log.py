@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from django.db import transaction
 
@@ -39,3 +41,8 @@ def test_entry_is_rolled_back_with_its_change(noon):
 def test_any_text_can_be_recorded(subject, noon):
     audit.record(Event.LOGIN_FAILED, now=noon, subject=subject)
     assert len(AuditEntry.objects.get().subject) <= 254
+
+
+def test_values_that_json_has_not_are_recorded_as_text(noon):
+    audit.record(Event.APP_CHANGED, now=noon, details={"weight": Decimal("1.5"), "at": noon})
+    assert AuditEntry.objects.get().details == {"weight": "1.5", "at": str(noon)}
