@@ -1,4 +1,4 @@
-"""Names of files that every client can use, in its folder of the project and in a slot [pure].
+"""File names that no computer may be asked to use, and the reasons [pure].
 
 Clients write these names to disks that may not distinguish upper and lower case, next to files of
 their own, on systems that reserve names. A client refuses a result with another name and reports

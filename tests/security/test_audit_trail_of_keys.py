@@ -1,4 +1,4 @@
-"""The use of submission keys, and invitations, are on record; the scheduler's RPCs are not."""
+"""The audit log records the use of submission keys, and invitations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server accepts at submission and publishing, its own client does not refuse."""
+"""Names that the server accepts are accepted by the volunteer client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server fetches from, and posts to, no address inside its own network or its cloud."""
+"""Which addresses count as public when the server fetches or posts."""
 
 from __future__ import annotations
 
