@@ -1,4 +1,4 @@
-"""What the admin's page of an app lets a publisher set, and what it shows to those who look on."""
+"""The admin pages of apps judge what a publisher sets, and hide secret options."""
 
 from __future__ import annotations
 
