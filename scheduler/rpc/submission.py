@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -59,10 +60,13 @@ _NO_SUBMISSION_KEY: Final = (
     "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
 )
 
-#: Of requests longer than this, in bytes, a process reads one at a time; the next waits so long.
+#: Of requests longer than this, in bytes, a process reads one at a time; the next wait this many
+#: seconds.  Others than the first few are refused at once, so that they do not hold every thread.
 _LONG: Final = 1 << 20
 _PATIENCE: Final = 30.0
+MAX_LONG_REQUESTS: Final = 8
 _one_long = threading.Lock()
+_long_requests = threading.BoundedSemaphore(MAX_LONG_REQUESTS)
 
 #: What a submitter can do something about; anything else is our fault, and 500.
 REFUSALS: Final = (
@@ -123,17 +127,37 @@ def submit_rpc_handler(request: HttpRequest) -> HttpResponse:
 def answered(http: HttpRequest, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
     """Answer a form by the command that it names; `unknown` is said of any other."""
     length = str(http.META.get("CONTENT_LENGTH") or "0")
-    is_long = length.isdigit() and int(length) > _LONG
-    if is_long and not _one_long.acquire(timeout=_PATIENCE):
-        return xml_reply(wire.error("", ERR_PROJECT_DOWN, "The project is busy; try again."))
     try:
-        form = read_form(http, most=settings.PROJECT.max_request_bytes)
-        return _answered(form, commands, unknown)
+        with _turn(is_long=length.isdigit() and int(length) > _LONG):
+            form = read_form(http, most=settings.PROJECT.max_request_bytes)
+            return _answered(form, commands, unknown)
+    except _Busy:
+        return xml_reply(wire.error("", ERR_PROJECT_DOWN, "The project is busy; try again."))
     except BadForm as refusal:
         return xml_reply(wire.error("", ERR_GENERIC, f"can't parse request message: {refusal}"))
-    finally:
-        if is_long:
+
+
+class _Busy(Exception):
+    """Other long requests are being read."""
+
+
+@contextmanager
+def _turn(*, is_long: bool) -> Iterator[None]:
+    """Wait until no other long request is read; raises `_Busy` if too many wait, or too long."""
+    if not is_long:
+        yield
+        return
+    if not _long_requests.acquire(blocking=False):
+        raise _Busy
+    try:
+        if not _one_long.acquire(timeout=_PATIENCE):
+            raise _Busy
+        try:
+            yield
+        finally:
             _one_long.release()
+    finally:
+        _long_requests.release()
 
 
 def _answered(form: Form, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
