@@ -155,7 +155,7 @@ class OneToken(Endpoint):
         access=Access.ANY,
     )
     def delete(self, request: Request, token_id: int) -> Response:
-        """For good, and at once; also the one in use."""
+        """For good, at once, and with all tokens created with it; also the one in use."""
         now: datetime = self.now
         if not api_tokens.revoke(account=self.account, token_id=token_id, now=now):
             raise Http404

@@ -71,7 +71,14 @@ def create_by_token(
             )
             raise TokenRefused(msg)
         expire_at = expire_at or parent.expire_at
-    return create(account=parent.account, name=name, scopes=scopes, expire_at=expire_at, now=now)
+    return create(
+        account=parent.account,
+        name=name,
+        scopes=scopes,
+        expire_at=expire_at,
+        parent=parent,
+        now=now,
+    )
 
 
 def scopes_of(token: ApiToken) -> list[str]:
@@ -107,6 +114,7 @@ def create(
     name: str,
     scopes: Collection[str],
     expire_at: datetime | None = None,
+    parent: ApiToken | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
     """Make a token; its text is returned this once.  Raises `TokenRefused`."""
@@ -132,8 +140,11 @@ def create(
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
         _require_same_password(account)
+        if parent is not None:
+            _require_live(parent)
         token = ApiToken.objects.create(
             account=account,
+            parent=parent,
             name=name,
             token_hash=_hash(text),
             **{f"may_{scope}": scope in scopes for scope in SCOPES},
@@ -152,6 +163,13 @@ def create(
             },
         )
     return token, text
+
+
+def _require_live(parent: ApiToken) -> None:
+    """Raise `TokenRefused` if a token was revoked meanwhile; its account is locked."""
+    if not ApiToken.objects.filter(pk=parent.pk, revoked_at__isnull=True).exists():
+        msg = "The token in use was revoked. Hint: log in again."
+        raise TokenRefused(msg)
 
 
 def _require_same_password(account: Account) -> None:
@@ -194,10 +212,18 @@ def recognise(text: str, *, now: datetime) -> ApiToken | None:
 
 
 def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
-    """Revoke one of the account's tokens; returns False if it was already revoked."""
-    live = ApiToken.objects.filter(account=account, pk=token_id, revoked_at__isnull=True)
+    """Revoke one of the account's tokens, and those that were created with it.
+
+    Returns False if it was already revoked.
+    """
+    tokens = ApiToken.objects.filter(account=account, revoked_at__isnull=True)
     with transaction.atomic():
-        revoked = bool(live.update(revoked_at=now))
+        lock(account)  # so that no token is created with it meanwhile
+        revoked = bool(tokens.filter(pk=token_id).update(revoked_at=now))
+        parents = [token_id] if revoked else []
+        while parents:
+            parents = list(tokens.filter(parent__in=parents).values_list("pk", flat=True))
+            tokens.filter(pk__in=parents).update(revoked_at=now)
         if revoked:
             audit.record(
                 Event.TOKEN_REVOKED,

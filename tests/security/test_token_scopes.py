@@ -54,6 +54,22 @@ def test_a_publisher_publishes_with_the_scope_and_not_without(shout):
     assert publish(a_program(member("publisher"), "publish"), shout).status_code == 201
 
 
+def test_tokens_end_with_the_token_that_created_them():
+    """A token that was stolen for a minute leaves none behind."""
+    ada = an_account("ada")
+    now = timezone.now()
+    stolen, _ = api_tokens.create(account=ada, name="stolen", scopes=["read"], now=now)
+    child, _ = api_tokens.create_by_token(stolen, name="child", scopes=["read"], now=now)
+    grandchild, text = api_tokens.create_by_token(child, name="other", scopes=["read"], now=now)
+    own, _ = api_tokens.create(account=ada, name="own", scopes=["read"], now=now)
+    assert api_tokens.revoke(account=ada, token_id=stolen.pk, now=now)
+    live = set(api_tokens.of_account(ada).values_list("pk", flat=True))
+    assert live == {own.pk}
+    assert api_tokens.recognise(text, now=now) is None
+    with pytest.raises(api_tokens.TokenRefused, match="was revoked"):
+        api_tokens.create_by_token(grandchild, name="late", scopes=["read"], now=now)
+
+
 def test_publishing_is_no_part_of_any_other_role(shout):
     for role in ("submitter", "operator", "moderator", "read-only"):
         with pytest.raises(api_tokens.TokenRefused):
