@@ -30,6 +30,17 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in HIDDEN}
 
 
+class NotOfCommands(logging.Filter):
+    """Leaves out audit entries of commands: a command prints its own answer, and no log beside it.
+
+    They are in the database, and in `AUDIT_LOG` where that is set.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_audit = record.name == "manyhands.audit"
+        return not (is_audit and str(fields(record).get("actor", "")).startswith("shell:"))
+
+
 class Columns(logging.Formatter):
     """Time (UTC), level, logger and event in columns, then the fields as name=value."""
 
@@ -90,7 +101,14 @@ def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, 
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": formatter}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "filters": {"not_of_commands": {"()": NotOfCommands}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["not_of_commands"],
+            },
+        },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             # The web server's own line says as much, and a volunteer's mistake is no warning.

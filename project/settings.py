@@ -72,7 +72,7 @@ PROJECT = ProjectConfig(
         "MAX_OUTPUT_BYTES", 1_073_741_824, at_least=1, at_most=1_099_511_627_776
     ),
     max_promised_bytes=env.integer(
-        "MAX_PROMISED_BYTES", 53_687_091_200, at_most=1_125_899_906_842_624
+        "MAX_PROMISED_BYTES", 536_870_912_000, at_most=1_125_899_906_842_624
     ),
     rsync_sources=env.boolean("RSYNC_SOURCES", default=False),
     import_private=env.boolean("IMPORT_PRIVATE", default=False),

@@ -130,7 +130,7 @@ class ProjectConfig:
     max_output_bytes: int = 1_073_741_824
     """The largest output, in bytes, that a workunit may declare; nginx limits uploads as well."""
 
-    max_promised_bytes: int = 53_687_091_200
+    max_promised_bytes: int = 536_870_912_000
     """How many bytes of outputs a host's results in progress may declare together; 0: no limit."""
 
     rsync_sources: bool = False

@@ -208,8 +208,8 @@ class TestKeys:
         with CaptureQueriesContext(connection) as captured:
             strong = accounts.find_account_by_key(f' "{made.key}"\n')
         assert len(captured) == 1
-        assert strong == (made.account, AccountKey.Kind.STRONG)
-        assert accounts.find_account_by_key(weak) == (made.account, AccountKey.Kind.WEAK)
+        assert strong[:2] == (made.account, AccountKey.Kind.STRONG)
+        assert accounts.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
         assert accounts.find_account_by_key("0" * 32) is None
 
     def test_a_new_password_makes_a_new_weak_key_and_keeps_the_strong_one(self) -> None:
@@ -230,12 +230,12 @@ class TestKeys:
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         made.account.set_password(DIGEST)
         made.account.save()
-        assert accounts.find_account_by_key(weak) == (made.account, AccountKey.Kind.WEAK)
+        assert accounts.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
 
     def test_a_named_key_is_good_until_it_is_revoked(self) -> None:
         made = ada()
         key = accounts.new_key(account=made.account, name="cluster", now=LATER)
-        assert accounts.find_account_by_key(key) == (made.account, AccountKey.Kind.STRONG)
+        assert accounts.find_account_by_key(key)[:2] == (made.account, AccountKey.Kind.STRONG)
         assert accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER) == replace(
             made, created=False
         )

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psycopg
+
 from tests.fuzz.worker import Plan
 from tests.story.project import ROOT, Project
 
@@ -66,8 +68,9 @@ class Ground(Project):
 
     def __enter__(self) -> Self:
         self.database.ensure_running()
-        self.sql("ALTER SYSTEM SET fsync = off")
-        self.sql("SELECT pg_reload_conf()")
+        with psycopg.connect(**self.database.superuser_conninfo(), autocommit=True) as superuser:
+            superuser.execute("ALTER SYSTEM SET fsync = off")
+            superuser.execute("SELECT pg_reload_conf()")
         self.manage("migrate", "--verbosity", "0")
         self._python("tests.fuzz.world", str(self.world))
         return self

@@ -36,7 +36,7 @@ def ask(tmp_path):
 
 
 def test_every_validator_has_its_row():
-    rows = set(re.findall(r"^\| `([\w:.]+)` \| ", PAGE, re.MULTILINE))
+    rows = set(re.findall(r"^\| (?:plug-in with the target )?`([\w:.]+)` \| ", PAGE, re.MULTILINE))
     assert rows >= set(validators.CHOICES)
 
 

@@ -1,0 +1,20 @@
+"""Commands print no audit entries: their output stays one answer, or one document."""
+
+from __future__ import annotations
+
+import logging
+
+from project.logging import NotOfCommands
+
+
+def record(**extra):
+    return logging.makeLogRecord({"name": "manyhands.audit", "msg": "audit_entry", **extra})
+
+
+def test_entries_of_commands_are_left_out_of_the_terminal():
+    assert not NotOfCommands().filter(record(actor="shell:root"))
+
+
+def test_entries_of_people_and_other_records_are_written():
+    assert NotOfCommands().filter(record(actor="ada@example.org"))
+    assert NotOfCommands().filter(record(name="scheduler", actor="shell:root"))
