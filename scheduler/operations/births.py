@@ -227,7 +227,7 @@ def _kind(workunit: NewWorkunit) -> str:
     """What workunits of one kind have in common, in the order of `copy_workunits.sql`."""
     values = (
         escaped(json.dumps([output.as_json() for output in workunit.outputs])),
-        sum(output.max_nbytes for output in workunit.outputs),
+        int(sum(output.max_nbytes for output in workunit.outputs)),
         workunit.keywords,
         workunit.rsc_fpops_est,
         workunit.rsc_fpops_bound,

@@ -12,9 +12,10 @@ def record(**extra):
 
 
 def test_entries_of_commands_are_left_out_of_the_terminal():
-    assert not NotOfCommands().filter(record(actor="shell:root"))
+    assert not NotOfCommands().filter(record(actor="shell:root", address=None))
+    assert not NotOfCommands().filter(record(actor="", address=None))
 
 
 def test_entries_of_people_and_other_records_are_written():
-    assert NotOfCommands().filter(record(actor="ada@example.org"))
+    assert NotOfCommands().filter(record(actor="ada@example.org", address="192.0.2.1"))
     assert NotOfCommands().filter(record(name="scheduler", actor="shell:root"))

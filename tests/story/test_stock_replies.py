@@ -140,7 +140,8 @@ def project_with_a_database_of_its_own(make_project) -> Project:
     project.database.ensure_running()
     where = project.database.conninfo()
     project.environment["DATABASE_URL"] = (
-        f"postgresql://{where['user']}@/{where['dbname']}?host={where['host']}&port={where['port']}"
+        f"postgresql://{where['user']}:{where['password']}@/{where['dbname']}"
+        f"?host={where['host']}&port={where['port']}"
     )
     project.start()
     project.publish()
