@@ -23,6 +23,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from scheduler.models import Account, AuditEntry
 
@@ -74,7 +75,7 @@ def current_actor() -> Actor:
 def record(
     event: AuditEntry.Event,
     *,
-    now: datetime,
+    now: datetime | Now,
     subject: str = "",
     details: Mapping[str, Any] | None = None,
 ) -> None:
@@ -94,6 +95,8 @@ def record(
         # Values of other types, such as decimals, are kept as text.
         details=json.loads(json.dumps(dict(details or {}), default=str)),
     )
+    if not isinstance(now, datetime):  # the database's clock: `Now()`
+        entry.refresh_from_db(fields=["at"])
     transaction.on_commit(lambda: _log(entry), robust=True)
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from django.db import transaction
+from django.db.models.functions import Now
 
 from scheduler.models import AuditEntry
 from scheduler.operations import audit
@@ -46,3 +47,11 @@ def test_any_text_can_be_recorded(subject, noon):
 def test_values_that_json_has_not_are_recorded_as_text(noon):
     audit.record(Event.APP_CHANGED, now=noon, details={"weight": Decimal("1.5"), "at": noon})
     assert AuditEntry.objects.get().details == {"weight": "1.5", "at": str(noon)}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_entry_at_the_clock_of_the_database_is_logged(caplog):
+    with caplog.at_level("INFO", logger="manyhands.audit"):
+        audit.record(Event.ACCOUNT_CREATED, now=Now(), subject="ada@example.org")
+    [record] = [each for each in caplog.records if each.name == "manyhands.audit"]
+    assert record.happened_at == AuditEntry.objects.get().at.isoformat()
