@@ -15,6 +15,9 @@ connection (`TCP_INFO`).  A connection is cut, by shutting its socket down, in t
 - More than `max_slow` transfers of one direction are slow at the same time.  Then the slowest ones
   go, those of the network with the most slow transfers first, until three quarters of `max_slow`
   are left.  One client on a bad line is not cut as long as others hold more connections than it.
+  A request that has arrived whole but waits for a thread moves nothing either.  Threads are given
+  in the order of arrival, so of the connections on which nothing moves the oldest go first, and
+  new ones only after those that drip.
 
 A client that was cut comes again: uploads and downloads go on where they broke off.
 
@@ -58,6 +61,10 @@ MIN_BYTES_PER_SECOND: Final = 10
 STALL_SECONDS: Final = 300.0
 #: The part of `max_slow` that remains after a cut, so that not every connection causes the next.
 KEPT_SHARE: Final = 0.75
+#: Bytes that a quiet connection counts as having sent since its last byte: its request may be whole
+#: and wait for a thread.  After half a second it passes for 4000 bytes a second, after a minute for
+#: 33.
+QUIET_BYTES: Final = 2000
 #: Pause between two log messages; seconds.
 LOG_PAUSE_SECONDS: Final = 60.0
 #: `struct tcp_info` of linux/tcp.h: where the ages (milliseconds) and the byte counters stand.
@@ -153,6 +160,8 @@ class Counters:
     acknowledged: int
     client_sent_last: bool
     unsent: int
+    #: Since the client's last byte; seconds.
+    quiet_seconds: float
 
 
 @dataclass(slots=True)
@@ -181,7 +190,13 @@ def read_counters(connected: socket.socket) -> Counters:
     acknowledged, received = struct.unpack_from("=QQ", info, _COUNTERS)
     (unsent,) = struct.unpack("=i", ioctl(connected.fileno(), TIOCOUTQ, bytes(4)))
     sent_last = received > 0 and (last_received < last_sent or acknowledged <= 1)
-    return Counters(received, acknowledged, client_sent_last=sent_last, unsent=unsent)
+    return Counters(
+        received,
+        acknowledged,
+        client_sent_last=sent_last,
+        unsent=unsent,
+        quiet_seconds=last_received / 1000,
+    )
 
 
 def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
@@ -316,8 +331,7 @@ class Watch:
     ) -> Iterator[Connection]:
         def order(peer: Connection) -> tuple[bool, float]:
             first, counters = waiting[peer]
-            moved = self._moved(counters) - self._moved(first.counters)
-            return first.is_idle, moved / (now - first.since)
+            return first.is_idle, self._speed(first, counters, now)
 
         left = Counter(excess)
         for peer in sorted(waiting, key=order):
@@ -325,6 +339,13 @@ class Watch:
             if left[network] > 0 or self._is_stalled(*waiting[peer], now=now):
                 left[network] -= 1
                 yield peer
+
+    def _speed(self, first: Sighting, counters: Counters, now: float) -> float:
+        """The bytes a second by which the connections of one network are ordered."""
+        moved = self._moved(counters) - self._moved(first.counters)
+        if self._transfers.incoming and moved == 0:
+            return QUIET_BYTES / max(counters.quiet_seconds, 0.001)
+        return moved / (now - first.since)
 
     def _is_stalled(self, first: Sighting, counters: Counters, *, now: float) -> bool:
         moved = self._moved(counters)

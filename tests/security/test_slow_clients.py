@@ -275,13 +275,16 @@ class FakeBody:
         self.address, self.began, self.port = address, began, "8000"
 
 
-def waiting(speeds, *, since=0.0):
-    """Return connections from (address, bytes sent in ten seconds)."""
+def waiting(speeds, *, since=0.0, quiet=()):
+    """Return connections from (address, bytes sent in ten seconds), quiet since so many seconds."""
     found = {}
     for number, (address, nbytes) in enumerate(speeds):
-        before = Counters(100, 0, client_sent_last=True, unsent=0)
+        before = Counters(100, 0, client_sent_last=True, unsent=0, quiet_seconds=0.0)
         first = Sighting(since, before, is_idle=False, window_since=since, window_bytes=100)
-        now = Counters(100 + nbytes, 0, client_sent_last=True, unsent=0)
+        quiet_seconds = dict(quiet).get(number, 0.5)
+        now = Counters(
+            100 + nbytes, 0, client_sent_last=True, unsent=0, quiet_seconds=quiet_seconds
+        )
         found[address, number] = (first, now)
     return found
 
@@ -300,9 +303,17 @@ def test_the_network_with_most_slow_transfers_loses_first():
 
 def test_of_one_network_the_slowest_are_cut():
     watch = Watch(Transfers(incoming=True, max_slow=4))
-    found = waiting([("a", 90_000), ("a", 10), ("a", 20), ("b", 0)])
+    found = waiting([("a", 90_000), ("a", 10), ("a", 20), ("b", 1)])
     chosen = list(watch._choose(found, slow_clients.Counter({"a": 2}), now=10.0))
     assert chosen == [("a", 1), ("a", 2)]
+
+
+def test_a_request_that_waits_for_a_thread_is_cut_after_those_that_drip():
+    """It has arrived whole, so nothing moves on it; threads are given in the order of arrival."""
+    watch = Watch(Transfers(incoming=True, max_slow=4))
+    found = waiting([("a", 0), ("a", 10), ("a", 0), ("a", 20)], quiet={0: 0.6, 2: 9.0})
+    chosen = list(watch._choose(found, slow_clients.Counter({"a": 3}), now=10.0))
+    assert chosen == [("a", 1), ("a", 3), ("a", 2)]
 
 
 @pytest.mark.parametrize(("nbytes", "is_cut"), [(2_999, True), (3_000, False)])
