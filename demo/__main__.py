@@ -40,8 +40,11 @@ def submit_sample_work(below: int, min_quorum: int) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
     from demo import sample
+    from scheduler.management.conversation import shell_actor
+    from scheduler.operations import audit
 
-    print(sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now()))
+    with audit.acting(name=shell_actor()):
+        print(sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now()))
     return 0
 
 

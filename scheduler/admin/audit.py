@@ -19,12 +19,12 @@ from scheduler.models import AuditEntry
 class AuditEntryAdmin(RecordAdmin):
     """Log-ins, use of keys and tokens, publishing, rights; the newest first."""
 
-    list_display = ("when", "event", "by", "from_address", "subject", "summary")
+    list_display = ("when", "event_name", "by_and_from", "subject_and_details")
     list_filter = ("event", "at")
     search_fields = ("actor", "subject", "address")
     search_names = ("actor", "subject")
     search_numbers = ("id", "account_id")
-    search_help_text = "An actor, an address, a subject such as `token 17`, or an account's number"
+    search_help_text = "An actor, an address, a subject (“token 17”), or an account's number"
     fields = ("when", "event", "by", "account_id", "from_address", "subject", "all_details")
     readonly_fields = ("when", "by", "from_address", "all_details")
     list_display_links = ("when",)
@@ -33,6 +33,11 @@ class AuditEntryAdmin(RecordAdmin):
     def when(self, entry: AuditEntry) -> str:
         """The time to the second."""
         return f"{entry.at:%Y-%m-%d %H:%M:%S}"
+
+    @admin.display(description="actor and address")
+    def by_and_from(self, entry: AuditEntry) -> SafeString:
+        """Return the actor, and below it the address, each with a link to its other entries."""
+        return format_html("{}<br>{}", self.by(entry), self.from_address(entry))
 
     @admin.display(description="actor")
     def by(self, entry: AuditEntry) -> SafeString | str:
@@ -44,14 +49,25 @@ class AuditEntryAdmin(RecordAdmin):
         """Return the address, with a link to all entries from it."""
         return _same("address", entry.address or "")
 
-    @admin.display(description="details")
-    def summary(self, entry: AuditEntry) -> str:
-        """Return the details on one line."""
+    @admin.display(description="event")
+    def event_name(self, entry: AuditEntry) -> str:
+        """Return the event as it is named in the log and in the docs."""
+        return entry.event
+
+    @admin.display(description="subject and details")
+    def subject_and_details(self, entry: AuditEntry) -> SafeString:
+        """Return the subject, and below it the details in a few words."""
         text = ", ".join(
             f"{name}: {value if isinstance(value, str) else dumps(value)}"
             for name, value in entry.details.items()
         )
-        return text if len(text) <= _MAX_SUMMARY else f"{text[:_MAX_SUMMARY]}…"
+        if len(text) > _MAX_SUMMARY:
+            text = f"{text[:_MAX_SUMMARY]}…"
+        return format_html(
+            '{}<div class="help" style="overflow-wrap: anywhere">{}</div>',
+            entry.subject or "–",
+            text,
+        )
 
     @admin.display(description="details")
     def all_details(self, entry: AuditEntry) -> SafeString:
@@ -60,7 +76,7 @@ class AuditEntryAdmin(RecordAdmin):
 
 
 #: Longest text of an entry's details in the list.
-_MAX_SUMMARY = 120
+_MAX_SUMMARY = 80
 
 
 def _same(column: str, value: str) -> SafeString | str:
