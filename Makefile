@@ -40,13 +40,13 @@ test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one 
 ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
-	@$(BIN)/pytest -n $(WORKERS) -m "not story and not stock_client and not long and not fuzz"
+	@$(BIN)/pytest -n $(WORKERS) -m "not (story or stock_client or lengthy or long or fuzz)"
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "(story or stock_client) and not lengthy" \
 		--ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and other long ones
-	@$(BIN)/pytest tests/story -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
+	@$(BIN)/pytest tests/story tests/security -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header

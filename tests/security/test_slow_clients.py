@@ -9,11 +9,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from project import slow_clients
-from project.slow_clients import Counters, Sighting, Transfers, Watch, excess_by_network
 from tests.story.project import Project
 
-pytestmark = [pytest.mark.story, pytest.mark.xdist_group("slow_clients")]
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.xdist_group("slow_clients")]
 
 SCHEDULER = "/cgi/scheduler"
 UPLOAD = "/upload/file_upload_handler"
@@ -265,60 +263,3 @@ def test_a_connection_that_sends_nothing_is_closed(project):
     """Granian's limit for headers holds only if it need not find out which HTTP is spoken."""
     with socket.create_connection(("127.0.0.1", project.port), timeout=45) as silent:
         assert silent.recv(1) == b""
-
-
-# What is cut, without a server
-
-
-class FakeBody:
-    def __init__(self, address, began):
-        self.address, self.began, self.port = address, began, "8000"
-
-
-def waiting(speeds, *, since=0.0, quiet=()):
-    """Return connections from (address, bytes sent in ten seconds), quiet since so many seconds."""
-    found = {}
-    for number, (address, nbytes) in enumerate(speeds):
-        before = Counters(100, 0, client_sent_last=True, unsent=0, quiet_seconds=0.0)
-        first = Sighting(since, before, is_idle=False, window_since=since, window_bytes=100)
-        quiet_seconds = dict(quiet).get(number, 0.5)
-        now = Counters(
-            100 + nbytes, 0, client_sent_last=True, unsent=0, quiet_seconds=quiet_seconds
-        )
-        found[address, number] = (first, now)
-    return found
-
-
-def test_no_client_is_cut_while_few_are_slow():
-    bodies = Transfers(incoming=True, max_slow=4)
-    for _ in range(4):
-        bodies.active[FakeBody("127.0.0.9", began=0.0)] = None
-    assert Watch(bodies).look(10.0) == 0
-
-
-def test_the_network_with_most_slow_transfers_loses_first():
-    assert excess_by_network(["campus"] * 5 + ["attacker"] * 30, 20) == {"attacker": 20}
-    assert not excess_by_network(["campus"] * 20, 20)
-
-
-def test_of_one_network_the_slowest_are_cut():
-    watch = Watch(Transfers(incoming=True, max_slow=4))
-    found = waiting([("a", 90_000), ("a", 10), ("a", 20), ("b", 1)])
-    chosen = list(watch._choose(found, slow_clients.Counter({"a": 2}), now=10.0))
-    assert chosen == [("a", 1), ("a", 2)]
-
-
-def test_a_request_that_waits_for_a_thread_is_cut_after_those_that_drip():
-    """It has arrived whole, so nothing moves on it; threads are given in the order of arrival."""
-    watch = Watch(Transfers(incoming=True, max_slow=4))
-    found = waiting([("a", 0), ("a", 10), ("a", 0), ("a", 20)], quiet={0: 0.6, 2: 9.0})
-    chosen = list(watch._choose(found, slow_clients.Counter({"a": 3}), now=10.0))
-    assert chosen == [("a", 1), ("a", 3), ("a", 2)]
-
-
-@pytest.mark.parametrize(("nbytes", "is_cut"), [(2_999, True), (3_000, False)])
-def test_a_transfer_that_stock_clients_would_give_up_is_cut(nbytes, is_cut):
-    watch = Watch(Transfers(incoming=True, max_slow=4))
-    found = waiting([("a", nbytes)])
-    chosen = list(watch._choose(found, slow_clients.Counter(), now=slow_clients.STALL_SECONDS))
-    assert bool(chosen) is is_cut

@@ -151,9 +151,9 @@ def test_right_passwords_are_not_counted(ada: Account) -> None:
 
 @pytest.mark.parametrize(
     ("door", "home", "networks"),
-    [(by_lookup, HOME, 1000), (by_token, "2001:db8:1:2:3::4", 20), (by_admin, HOME, 20)],
+    [(by_lookup, HOME, 200), (by_token, "2001:db8:1:2:3::4", 20), (by_admin, HOME, 20)],
 )
-def test_victim_logs_in_while_a_thousand_networks_attack(
+def test_victim_logs_in_while_many_networks_attack(
     door: Attempt, home: str, networks: int, ada: Account
 ) -> None:
     assert door(EMAIL, PASSWORD, home) == "in"
