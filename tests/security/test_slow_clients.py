@@ -42,10 +42,9 @@ class Drippers:
     ):
         self._stop = threading.Event()
         self._port, self._address = port, address
-        self._hello = (
-            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{head}\r\n".encode()
-            + begin
-        )
+        # Another host would be refused (ALLOWED_HOSTS) before the body is read.
+        hello = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {length}\r\n"
+        self._hello = f"{hello}{head}\r\n".encode() + begin
         self.cut = 0
         self._sockets = [self._connect() for _ in range(count)]
         self._thread = threading.Thread(target=self._drip, daemon=True)
@@ -86,7 +85,7 @@ def exchange(port, path, body, *, address="127.0.0.1", rate=None, within=20.0):
     with socket.create_connection(
         ("127.0.0.1", port), timeout=within, source_address=(address, 0)
     ) as connected:
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(body)}\r\n"
         connected.sendall(f"{head}Connection: close\r\n\r\n".encode())
         reply = b""
         try:
@@ -252,7 +251,9 @@ def test_readers_that_do_not_read_do_not_hold_the_server(project, stack):
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connected.bind(("127.0.0.9", 0))
         connected.connect(("127.0.0.1", project.port))
-        connected.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connected.sendall(
+            f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{project.port}\r\n\r\n".encode()
+        )
         stack.callback(connected.close)
     time.sleep(2.0)
 
