@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from daemons.science.interfaces import Defer
@@ -23,7 +23,7 @@ def moment_message(until: object) -> dict[str, Any]:
 
 
 def read_moment(value: object) -> datetime | timedelta:
-    """Read the output of `moment_message`; raises `BadMessage`."""
+    """Read the output of `moment_message`, a moment in UTC; raises `BadMessage`."""
     if isinstance(value, dict) and value.keys() == {"seconds"}:
         seconds = a_number(value["seconds"], "seconds")
         return timedelta(seconds=min(max(seconds, 0.0), _LONGEST))
@@ -34,7 +34,11 @@ def read_moment(value: object) -> datetime | timedelta:
         raise BadMessage(f"{text!r} is no moment.") from error
     if moment.tzinfo is None:
         raise BadMessage(f"{text!r} has no time zone.")
-    return moment
+    try:
+        # PostgreSQL refuses some of the offsets that Python knows.
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise BadMessage(f"{text!r} is before year 1 or after year 9999.") from None
 
 
 def defer_message(defer: Defer) -> dict[str, Any]:

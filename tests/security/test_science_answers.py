@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
 from daemons.science import worker
+from daemons.science.messages import BadMessage
+from daemons.science.moments import read_moment
 
 HERE = "tests.security.science_probe"
 LONG = timedelta(seconds=30)
@@ -30,3 +33,19 @@ def test_the_environment_has_no_secret(monkeypatch):
         monkeypatch.setenv(name, "hidden-treasure")
     seen = worker.call(f"{HERE}:environment", time_limit=LONG)
     assert "hidden-treasure" not in str(seen)
+
+
+@pytest.mark.django_db
+def test_offset_that_postgresql_refuses_does_not_cross():
+    """It would stop the statement that looks for the generators of all apps."""
+    moment = read_moment({"at": "2026-01-02T12:00:00+20:00"})
+    assert moment == datetime(2026, 1, 1, 16, tzinfo=UTC)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s::timestamptz = %s", [moment.isoformat(), moment])
+        assert cursor.fetchone() == (True,)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+20:00", "9999-12-31T23:00:00-20:00"])
+def test_moment_outside_the_calendar_is_refused(text):
+    with pytest.raises(BadMessage, match="year"):
+        read_moment({"at": text})
