@@ -229,9 +229,10 @@ def _keep(
     answer: http.client.HTTPResponse, path: Path, url: str, rules: Rules, limit: _Limit
 ) -> Path:
     said = answer.getheader("Content-Length") or ""
+    promised = int(said) if re.fullmatch(r"[0-9]{1,19}", said) else None
     total = 0
     with path.open("xb") as file:
-        _check_size(int(said) if said.isdecimal() else 0, url, rules)
+        _check_size(promised or 0, url, rules)
         while True:
             try:
                 chunk = answer.read1(_CHUNK)
@@ -245,8 +246,8 @@ def _keep(
             file.write(chunk)
     if limit.is_over:  # and its end is perhaps none
         raise _too_slow(url, rules)
-    if said.isdecimal() and total != int(said):
-        msg = f"{url} broke off after {total} of {said} bytes. Hint: try again."
+    if promised is not None and total != promised:
+        msg = f"{url} broke off after {total} of {promised} bytes. Hint: try again."
         raise SourceFailed(msg)
     return path
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
 
 KEY_BYTES = 128
@@ -17,6 +18,7 @@ _LINE_BYTES = 32
 _MIN_EXPONENT = 3
 _MIN_BITS = 512
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+_BITS = re.compile(r"[0-9]{1,9}")
 
 
 class BadKeyError(ValueError):
@@ -66,7 +68,7 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
     or an even one, a modulus of less than 512 bits.
     """
     bits, _, block = text.strip().partition("\n")
-    if not bits.strip().isdigit() or not 0 < int(bits) <= KEY_BYTES * 8:
+    if not _BITS.fullmatch(bits.strip()) or not 0 < int(bits) <= KEY_BYTES * 8:
         message = f"A code-sign key begins with its size, at most 1024 bits, not with {bits!r:.40}."
         raise BadKeyError(message)
     content = read_hex_block(block)

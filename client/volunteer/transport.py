@@ -9,6 +9,7 @@ included, and an exchange that stands still or drips is cut off by closing its c
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -396,5 +397,5 @@ def _is_same_host(scheme: str, host: str | None, port: int | None, there: Any) -
 
 def _start_of(answer: httpx.Response) -> int:
     """Read `Content-Range: bytes 20-99/100`; -1 if it cannot be read."""
-    first = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-    return int(first) if first.strip().isdigit() else -1
+    match = re.match(r"bytes +([0-9]{1,19})-", answer.headers.get("Content-Range", ""))
+    return int(match[1]) if match else -1

@@ -6,6 +6,7 @@ only the columns that were changed in it: daemons move the others meanwhile.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -229,10 +230,10 @@ def changed_fields(message: Any) -> list[str]:
 def is_bigint(term: str) -> bool:
     """Whether a search term is a number that a column of ids can hold.
 
-    >>> is_bigint("42"), is_bigint("9" * 30)
-    (True, False)
+    >>> is_bigint("42"), is_bigint("9" * 30), is_bigint("0" * 30 + "9" * 30)
+    (True, False, False)
     """
-    return term.isascii() and term.isdigit() and int(term[:30]) <= _BIGINT_MAX
+    return re.fullmatch(r"[0-9]{1,30}", term) is not None and int(term) <= _BIGINT_MAX
 
 
 #: Which states are good news, which bad; the others are neither.

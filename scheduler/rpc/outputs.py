@@ -7,6 +7,7 @@ so that no program takes the sentence for an output.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime
@@ -103,7 +104,8 @@ def _name(asked: Asked, name: str) -> str:
 
 def _number(asked: Asked, name: str) -> int:
     said = asked.get(name, "")
-    if said and not (said.isascii() and said.isdecimal() and int(said) <= INT64):
+    # Python refuses to read numbers of more than 4300 digits.
+    if said and not (re.fullmatch(r"[0-9]{1,19}", said) and int(said) <= INT64):
         raise _NoOutput(f"{name} is no number: {said[:40]!r}. Hint: give a whole number.")
     return int(said or 0)
 

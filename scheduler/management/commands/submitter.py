@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -59,7 +60,7 @@ class Command(Conversation):
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text[:20]) >= 2**63:
+    if not re.fullmatch(r"[0-9]{1,20}", text) or int(text) >= 2**63:
         msg = f"{text!r} is no number from 0 on. Hint: leave it out for no limit."
         raise CommandError(msg, returncode=2)
     return int(text)
