@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import shutil
@@ -85,7 +86,8 @@ def fetch(transport: Transport, wanted: Wanted) -> str:
         part.unlink(missing_ok=True)
         raise
     # An input is never started, even if its description marks it as executable.
-    part.chmod(0o755 if info.executable and wanted.code_sign_key is not None else 0o644)
+    is_program = info.executable and wanted.code_sign_key is not None
+    safe_files.set_mode(part, 0o755 if is_program else 0o644)
     part.replace(wanted.path)
     return sha256
 
@@ -96,7 +98,7 @@ def _verified_here(wanted: Wanted) -> str:
         sha256 = check(wanted.path, wanted.info, wanted.code_sign_key)
     except (DownloadError, OSError):
         return ""
-    wanted.path.chmod(0o755 if wanted.info.executable else 0o644)
+    safe_files.set_mode(wanted.path, 0o755 if wanted.info.executable else 0o644)
     return sha256
 
 
@@ -173,7 +175,12 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
     """
     if stream.start not in {0, offset}:
         raise DownloadError(TRANSIENT, "the server sent another part", permanent=False)
-    with part.open("r+b" if part.exists() else "w+b") as file:
+    try:
+        # A program may have left a link here since the request was sent.
+        opened = safe_files.open_to_change(part.parent, part.name)
+    except safe_files.UnsafeFileError as error:
+        raise DownloadError(TRANSIENT, str(error), permanent=False) from error
+    with opened as file:
         file.truncate(stream.start)
         file.seek(stream.start)
         size = stream.start
@@ -189,8 +196,11 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
 def _cut(part: Path) -> None:
     """Cut the doubtful end of a broken transfer."""
     if part.exists():
-        with part.open("r+b") as file:
-            file.truncate(max(0, part.stat().st_size - _DOUBTFUL_BYTES))
+        with (
+            contextlib.suppress(safe_files.UnsafeFileError),
+            safe_files.open_to_change(part.parent, part.name) as file,
+        ):
+            file.truncate(max(0, file.seek(0, 2) - _DOUBTFUL_BYTES))
 
 
 def _unzip(part: Path, path: Path, max_bytes: int) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from volunteer.events import ClearSlot, Command, Discard, Kill, Say
-from volunteer.names import NameSet, name_fault, shared_name
+from volunteer.names import NameSet, file_fault, name_fault, shared_name
 from volunteer.records import (
     ClientState,
     HeldFile,
@@ -275,7 +275,7 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
     taken = NameSet(files)
     for info in reply.files:
         held_file = files.get(info.name)
-        fault = name_fault(info.name)
+        fault = file_fault(info.name)
         if not fault and held_file is not None:
             fault = _change_fault(held_file, info)
         elif not fault and (other := taken.clash(info.name)):
@@ -338,7 +338,7 @@ def _refs_fault(
     """
     for ref in refs:
         name = ref.file_name
-        fault = refusals.files.get(name) or name_fault(name) or name_fault(ref.slot_name)
+        fault = refusals.files.get(name) or file_fault(name) or name_fault(ref.slot_name)
         if fault:
             return fault
         held_file = project.files.get(name)
@@ -441,7 +441,7 @@ def slot_fault(project: Project, offer: Result) -> str:
     version = project.app_versions[version_named(workunit, offer)]
     refs = version.file_refs + workunit.file_refs + offer.file_refs
     for ref in refs:
-        if fault := name_fault(ref.file_name) or name_fault(ref.slot_name):
+        if fault := file_fault(ref.file_name) or name_fault(ref.slot_name):
             return fault
     if shared := shared_name(ref.slot_name for ref in refs):
         return f"two files have the name {shared!r} in the slot"

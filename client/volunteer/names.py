@@ -52,6 +52,18 @@ def name_fault(name: str) -> str:
     return ""
 
 
+def file_fault(name: str) -> str:
+    """Return why a project may not use a physical name; empty if it may.
+
+    Physical names have no folders, as in BOINC: a program could leave a link in place of one, and
+    the client would write or delete where it leads to.
+
+    >>> file_fault("in_1"), file_fault("data/in_1")
+    ('', "'data/in_1' is in a folder")
+    """
+    return name_fault(name) or (f"{name!r} is in a folder" if "/" in name else "")
+
+
 def _is_reserved(part: str) -> bool:
     return (
         part in _RESERVED_NAMES

@@ -135,6 +135,24 @@ def open_to_append(root: Path, name: str) -> IO[bytes]:
     return os.fdopen(descriptor, "ab")
 
 
+def open_to_change(root: Path, name: str) -> IO[bytes]:
+    """Open a plain file to read and write; it is made if there is none. Raises UnsafeFileError."""
+    with _parent(root, name) as (folder, last):
+        descriptor = _open(last, os.O_RDWR | os.O_CREAT | _FILE, folder, name)
+    try:
+        _refuse_links(descriptor, name)
+    except UnsafeFileError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "r+b")
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Set the permissions of a plain file. Raises FileNotFoundError, UnsafeFileError."""
+    with opened(path.parent, path.name) as file:
+        os.fchmod(file.fileno(), mode)
+
+
 def move(source_root: Path, source: str, root: Path, name: str) -> None:
     """Move a plain file to another place on the same disk. Raises UnsafeFileError."""
     with opened(source_root, source):
