@@ -8,6 +8,7 @@ read all files before anybody knows whose they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shutil import copyfileobj
 from typing import IO, Any, Final, cast
 from urllib.parse import unquote_to_bytes
 
@@ -19,6 +20,8 @@ _FIELD: Final = "request"
 _CHUNK: Final = 1 << 16
 _MOST_PARTS: Final = 10_000
 _LONGEST_BOUNDARY: Final = 200
+#: Bytes of a form beside its field `request`: boundaries, headers, further fields.
+_FORM_BYTES: Final = 1 << 16
 
 
 class BadForm(ValueError):
@@ -40,14 +43,34 @@ class Form:
                 yield name, content
 
 
-def read_form(http: HttpRequest, *, most: int) -> Form:
-    """Read the field `request`, of `most` bytes at the most; raises `BadForm`."""
+def read_form(http: HttpRequest, *, most: int, body: IO[bytes] | None = None) -> Form:
+    """Read the field `request`, of `most` bytes at the most; raises `BadForm`.
+
+    `body` is the request's body if it was read already.
+    """
+    source = cast("IO[bytes]", http) if body is None else body
     if http.content_type == "multipart/form-data":
-        return _multipart(http, most)
-    length = str(http.META.get("CONTENT_LENGTH") or "0")
-    if length.isdigit() and int(length) > most:
+        return _multipart(http, source, most)
+    if content_length(http) > most:
         raise BadForm(_too_long(most))
-    body = _all(cast("IO[bytes]", http), most)
+    return _urlencoded(_all(source, most))
+
+
+def spool(http: HttpRequest, kept: IO[bytes], *, most: int) -> None:
+    """Write the body to a file, of which `most` bytes may be the field; raises `BadForm`."""
+    if content_length(http) > most + _FORM_BYTES:
+        raise BadForm(_too_long(most))
+    copyfileobj(cast("IO[bytes]", http), kept, _CHUNK)
+    kept.seek(0)
+
+
+def content_length(http: HttpRequest) -> int:
+    """Return the length that the request states; 0 without one."""
+    length = str(http.META.get("CONTENT_LENGTH") or "0")
+    return int(length) if length.isascii() and length.isdecimal() else 0
+
+
+def _urlencoded(body: bytes) -> Form:
     if body.lstrip()[:1] == b"<":
         return Form(body, iter(()))
     field = _field(body)
@@ -96,12 +119,12 @@ def _unquoted(body: bytes, start: int, end: int) -> bytes:
     return bytes(said)
 
 
-def _multipart(http: HttpRequest, most: int) -> Form:
+def _multipart(http: HttpRequest, source: IO[bytes], most: int) -> Form:
     boundary = http.content_params.get("boundary", "") if http.content_params else ""
     if not 0 < len(boundary) <= _LONGEST_BOUNDARY or not boundary.isascii():
         msg = "The form does not say how its parts are parted. Hint: let a library write the form."
         raise BadForm(msg)
-    parts = _parts(http, boundary.encode())
+    parts = _parts(source, boundary.encode())
     for kind, name, content in parts:
         if name == _FIELD and kind != FILE:
             return Form(_all(content, most), parts)
@@ -111,9 +134,9 @@ def _multipart(http: HttpRequest, most: int) -> Form:
     raise BadForm(msg)
 
 
-def _parts(http: HttpRequest, boundary: bytes) -> Iterator[tuple[str, str, IO[bytes]]]:
+def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[bytes]]]:
     """(kind, name, content) of each part; raises `BadForm`."""
-    stream = LazyStream(ChunkIter(cast("Any", http), _CHUNK))
+    stream = LazyStream(ChunkIter(cast("Any", source), _CHUNK))
     try:
         for count, (kind, head, content) in enumerate(Parser(stream, boundary)):
             if count > _MOST_PARTS:

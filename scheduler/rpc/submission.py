@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from tempfile import SpooledTemporaryFile
 from typing import Final
 
 from django.conf import settings
@@ -40,7 +41,7 @@ from scheduler.operations.submitters import NotAllowed, require_submitter
 from scheduler.queries import remote_submission as queries
 from scheduler.queries.accounts import find_account_by_key
 from scheduler.rpc import absence, submission_answers
-from scheduler.rpc.forms import BadForm, Form, read_form
+from scheduler.rpc.forms import BadForm, Form, content_length, read_form, spool
 from scheduler.rpc.submitted import moment, new_batch
 from scheduler.wire import submission_replies as wire
 from scheduler.wire.submission import Request, read_request
@@ -60,8 +61,9 @@ _NO_SUBMISSION_KEY: Final = (
     "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
 )
 
-#: Of requests longer than this, in bytes, a process reads one at a time; the next wait this many
-#: seconds.  Others than the first few are refused at once, so that they do not hold every thread.
+#: Requests longer than this, in bytes, wait on the disk until they are whole.  Then a process
+#: decodes and answers one at a time; the next wait this many seconds.  Others than the first few
+#: are refused at once, so that they do not hold every thread.
 _LONG: Final = 1 << 20
 _PATIENCE: Final = 30.0
 MAX_LONG_REQUESTS: Final = 8
@@ -126,11 +128,15 @@ def submit_rpc_handler(request: HttpRequest) -> HttpResponse:
 
 def answered(http: HttpRequest, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
     """Answer a form by the command that it names; `unknown` is said of any other."""
-    length = str(http.META.get("CONTENT_LENGTH") or "0")
+    most = settings.PROJECT.max_request_bytes
     try:
-        with _turn(is_long=length.isdigit() and int(length) > _LONG):
-            form = read_form(http, most=settings.PROJECT.max_request_bytes)
-            return _answered(form, commands, unknown)
+        if content_length(http) <= _LONG:
+            return _answered(read_form(http, most=most), commands, unknown)
+        # A request is whole before it waits: a client that sends slowly would keep the turn.
+        with SpooledTemporaryFile(_LONG) as body:
+            spool(http, body, most=most)
+            with _turn():
+                return _answered(read_form(http, most=most, body=body), commands, unknown)
     except _Busy:
         return xml_reply(wire.error("", ERR_PROJECT_DOWN, "The project is busy; try again."))
     except BadForm as refusal:
@@ -142,11 +148,8 @@ class _Busy(Exception):
 
 
 @contextmanager
-def _turn(*, is_long: bool) -> Iterator[None]:
+def _turn() -> Iterator[None]:
     """Wait until no other long request is read; raises `_Busy` if too many wait, or too long."""
-    if not is_long:
-        yield
-        return
     if not _long_requests.acquire(blocking=False):
         raise _Busy
     try:

@@ -37,3 +37,48 @@ def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
     assert b"The project is busy; try again." in answer
     assert took < 0.5
     assert submission._long_requests._value == submission.MAX_LONG_REQUESTS
+
+
+class Dripping:
+    """A body that stops to come after its first bytes."""
+
+    def __init__(self):
+        self.is_read, self.may_end = threading.Event(), threading.Event()
+
+    def read(self, _size=-1):
+        self.is_read.set()
+        self.may_end.wait(20)
+        return b""
+
+    readline = read
+
+
+def post(body, content_type, length):
+    environ = {"wsgi.input": body, "CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(length)}
+    return RequestFactory().generic("POST", "/submit_rpc_handler.php", **environ)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "content_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_request_that_comes_slowly_keeps_no_other_waiting(monkeypatch, content_type):
+    monkeypatch.setattr(submission, "_PATIENCE", 0.5)
+    body = Dripping()
+    slow = post(body, content_type, 2 << 20)
+    thread = threading.Thread(target=submission.submit_rpc_handler, args=(slow,))
+    thread.start()
+    try:
+        assert body.is_read.wait(10)
+        assert b"busy" not in send()
+    finally:
+        body.may_end.set()
+        thread.join()
+
+
+def test_form_far_longer_than_a_request_is_refused_unread(settings):
+    body = Dripping()
+    length = 2 * settings.PROJECT.max_request_bytes
+    request = post(body, "multipart/form-data; boundary=x", length)
+    assert b"is longer than" in submission.submit_rpc_handler(request).content
+    assert not body.is_read.is_set()
