@@ -361,15 +361,22 @@ def _shown_in_place(path: str, how: str) -> list[str]:
 
 
 def _shown(profile: Profile) -> Iterator[str]:
-    """Return the readable paths: system, Python, the project's code, the profile's folders."""
-    yield from _SYSTEM
-    if profile.network:
-        yield from _NETWORK
-    hidden = tuple(os.path.realpath(path) for path in profile.hidden)
+    """Return the readable paths: system, Python, the project's code, the profile's folders.
+
+    What is hidden, and what of the project's folder is no code, is left out of other folders that
+    contain it: the project may be installed below /usr.
+    """
+    hidden, base = tuple(os.path.realpath(path) for path in profile.hidden), str(BASE)
+    for path in (*_SYSTEM, *(_NETWORK if profile.network else ())):
+        yield from _without(path, (*hidden, base))
     paths = dict.fromkeys((*_python_paths(), *_code(BASE)))
     for path in paths:
-        if not any(path != other and _is_in(path, other) for other in (*paths, *_SYSTEM)):
-            yield from _without(path, hidden)
+        is_own = _is_in(path, base)
+        if path not in _SYSTEM and not any(
+            path != other and _is_in(path, other) and (_is_in(other, base) or not is_own)
+            for other in (*paths, *_SYSTEM)
+        ):
+            yield from _without(path, hidden if is_own else (*hidden, base))
     yield from profile.reads
 
 

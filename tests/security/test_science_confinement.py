@@ -138,6 +138,33 @@ def test_keys_cannot_be_read(form, settings):
         assert call("read", str(path)) in {"FileNotFoundError", "PermissionError"}
 
 
+@pytest.mark.parametrize("form", ["landlock", CONFINED[0]], indirect=True)
+def test_keys_below_a_system_folder_cannot_be_read(form, settings, an_input, monkeypatch):
+    """A project that is installed below /usr, for example in /usr/local."""
+    above = settings.VAR_DIR.parent
+    (above / "library").write_text("found")
+    secret = settings.VAR_DIR / "secret"
+    secret.write_text("hidden-treasure")
+    monkeypatch.setattr(confinement, "_SYSTEM", (*confinement._SYSTEM, str(above)))
+    worker.stop()
+    assert call("read", str(secret)) in {"FileNotFoundError", "PermissionError"}
+    assert call("read", str(above / "library")) == "found"
+    assert call("read", str(an_input)) == "answer"
+
+
+def test_project_below_a_system_folder_is_shown_entry_by_entry(tmp_path, monkeypatch):
+    base = tmp_path / "local/project"
+    for name in ("daemons", "deploy", ".venv"):
+        (base / name).mkdir(parents=True)
+    (base / ".env").touch()
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setattr(confinement, "_SYSTEM", (str(tmp_path),))
+    monkeypatch.setattr(confinement, "BASE", base)
+    monkeypatch.setattr(confinement, "_python_paths", lambda: (f"{base}/.venv", str(tmp_path)))
+    shown = set(confinement._shown(confinement.Profile()))
+    assert shown == {f"{tmp_path}/lib", f"{base}/daemons", f"{base}/.venv"}
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
 def test_the_socket_of_the_database_cannot_be_reached(form):
