@@ -165,9 +165,7 @@ def create_account(
         if not by_staff:
             _check_open_to(invite_code, now)
         fields = {"email": _good_email(email), "name": _good_name(name)}
-        if attempt is not None:
-            throttle.charge_creation(email=email, address=attempt.address, now=now)
-        stored = make_password(passwd_hash)
+        stored = _new_hash(passwd_hash, email, attempt)
         try:
             with transaction.atomic():
                 if not by_staff and settings.PROJECT.account_creation is AccountCreation.INVITATION:
@@ -182,6 +180,18 @@ def create_account(
         if attempt is not None:
             throttle.succeeded(attempt, made.account)
         return made
+
+
+def _new_hash(passwd_hash: str, email: str, attempt: throttle.Attempt | None) -> str:
+    """Charge a new account to its network and hash its password, or do neither."""
+    if attempt is None:
+        return make_password(passwd_hash)
+    creation = throttle.charge_creation(email=email, address=attempt.address, now=attempt.now)
+    try:
+        return make_password(passwd_hash)
+    except HashQueueFull:
+        throttle.refund(creation)
+        raise
 
 
 def _check_open_to(invite_code: str, now: datetime) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from django.contrib.auth import hashers
@@ -202,3 +203,15 @@ def test_full_queue_refuses_every_door_at_once(ada: Account, settings) -> None:
         pool.shutdown()
     assert all(future.exception() is None for future in futures)
     assert token(Client()).status_code == 201, "and the refusals were not charged"
+
+
+def test_full_queue_does_not_count_as_a_new_account(settings) -> None:
+    settings.PROJECT = replace(settings.PROJECT, accounts_per_network=1)
+    pool, _ = full(settings.PROJECT.max_waiting_hashes)
+    try:
+        assert "<error_num>-183</error_num>" in create(Client()).content.decode()
+    finally:
+        gate.set()
+        pool.shutdown()
+    assert "<authenticator>" in create(Client()).content.decode()
+    assert "today" in create(Client(), "carol@example.org").content.decode()
