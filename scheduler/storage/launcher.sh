@@ -2,7 +2,8 @@
 # Runs a program of the project for a BOINC client: the main program of every app version that is
 # no BOINC program itself (docs/apps.md).  It is written for any POSIX shell.  The client starts it
 # in a slot, with what `policy/launching.py` wrote: KEY=VALUE words, `--`, the version's own words.
-set -u
+# Without pathname expansion: a name with a pattern could become another one after it was checked.
+set -uf
 umask 022
 kind='@KIND@'
 image='@IMAGE@'
@@ -89,6 +90,7 @@ told() {
 # The processes that a process has started, and those that they have started.
 family() {
   {
+    set +f
     if [ -r "/proc/$$/stat" ]; then
       cat /proc/[0-9]*/stat 2>/dev/null | sed 's/^\([0-9]*\) .*) \([A-Za-z]\) \([0-9]*\) .*$/\1 \3 \2/'
     else

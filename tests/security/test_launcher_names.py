@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -91,11 +92,21 @@ def test_an_empty_name_is_refused(slot: Slot) -> None:
     words = slot.words("command", "echo 1", "exit_code", (), ())
     words = [word.replace("out=", "out=%") if word == "out=" else word for word in words]
     assert "out=%" in words
-    import subprocess
-
     done = subprocess.run(words, cwd=slot.path, capture_output=True, timeout=30, check=False)
     assert done.returncode == 1
     assert b"cannot be the name of an input or output. Hint:" in done.stderr
+
+
+def test_pattern_in_a_name_is_not_expanded(slot: Slot) -> None:
+    """It could match nothing when names are checked, and later a file of another slot."""
+    other = slot.path.parent / "1/in"
+    link = "<soft_link>../../projects/here/i9</soft_link>\n"
+    said = f"mkdir ../1; printf '{link}' >../1/in; echo forged"
+    words = slot.words("command", said, "exit_code", (), ())
+    words = ["out=.[.]/[1]/in" if word == "out=" else word for word in words]
+    assert "out=.[.]/[1]/in" in words
+    subprocess.run(words, cwd=slot.path, capture_output=True, timeout=30, check=False)
+    assert other.read_text() == link
 
 
 @pytest.mark.parametrize("name", ["program", "Program/x"])
