@@ -47,6 +47,14 @@ class NewAccountForm(Passwords, AccountForm):
         """Spell the address as it is stored."""
         return str(self.cleaned_data["email"]).lower()
 
+    def clean_name(self) -> str:
+        """Refuse names that operations refuse; without one, the e-mail address gives it."""
+        name = str(self.cleaned_data["name"])
+        try:
+            return accounts.good_name(name) if name else ""
+        except accounts.BadName as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
+
     def clean(self) -> dict[str, Any]:
         """Compare the passwords and judge their strength."""
         super().clean()

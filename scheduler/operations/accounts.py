@@ -77,6 +77,7 @@ __all__ = [
     "create_account",
     "create_staff",
     "find_account_by_key",
+    "good_name",
     "log_in",
     "look_up",
     "new_key",
@@ -164,7 +165,7 @@ def create_account(
             return _existing(existing, passwd_hash, attempt)
         if not by_staff:
             _check_open_to(invite_code, now)
-        fields = {"email": _good_email(email), "name": _good_name(name)}
+        fields = {"email": _good_email(email), "name": good_name(name)}
         stored = _new_hash(passwd_hash, email, attempt)
         try:
             with transaction.atomic():
@@ -222,7 +223,7 @@ def create_staff(
         msg = "The password is empty. Hint: give one."
         raise BadPasswordDigest(msg)
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
-    fields["name"] = _good_name(name or email.partition("@")[0])
+    fields["name"] = good_name(name or email.partition("@")[0])
     stored = stored_password or stored_hash(email=email, password=password)
     created_at: Any = now or Now()
     try:
@@ -472,7 +473,8 @@ def _good_email(email: str) -> str:
     return email
 
 
-def _good_name(name: str) -> str:
+def good_name(name: str) -> str:
+    """Return an account's name as it is stored; raises `BadName`."""
     stripped = name.strip()
     if (
         not 0 < len(stripped) <= _MAX_NAME

@@ -732,6 +732,15 @@ def test_a_taken_address_is_refused_on_the_form(admin: Client) -> None:
     assert "has an account already" in answer.content.decode()
 
 
+@pytest.mark.parametrize("name", ["<b>", "a\u202eb"])
+def test_bad_name_of_a_new_account_is_refused_on_the_form(admin: Client, name: str) -> None:
+    given = {"email": "new@example.org", "name": name, "password1": "long enough 7"}
+    given["password2"] = given["password1"]
+    answer = admin.post(reverse("admin:scheduler_account_add"), given)
+    assert answer.status_code == 200
+    assert "is not a name" in answer.content.decode()
+
+
 def test_an_e_mail_address_is_not_changed_for_it_is_part_of_the_password(
     admin: Client, chief: Account
 ) -> None:
