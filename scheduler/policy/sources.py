@@ -107,7 +107,7 @@ def read_web(url: str) -> Place:
 
 def _plain(url: str) -> str:
     """An address in the usual form, of letters that all agree on."""
-    if len(url) > MAX_URL or re.search(r"[\x00-\x20\x7f-\uffff\\\"<>]", url):
+    if len(url) > MAX_URL or re.search(r"[^\x21-\x7e]|[\\\"<>]", url):
         msg = (
             f"{url[:80]!r} is no address. Hint: write it in ASCII without blanks, "
             f"in {MAX_URL} characters at most; blanks are %20."

@@ -39,6 +39,8 @@ def test_addresses_are_taken_apart(url: str, place: Place) -> None:
         ("https://ada:secret@a.org/x", "has a password"),
         ("https://a.org/x y", "is no address"),
         ("https://a.org/\r\nHost: b", "is no address"),
+        ("https://a.org/\u00fc", "is no address"),
+        ("https://a.org/\U0001f600", "is no address"),
         ("https://a.org:99999/x", "is no address"),
         ("https://a.org:0/x", "names no host"),
         ("https:///x", "names no host"),
