@@ -1,4 +1,4 @@
-"""Numbers of thousands of digits, which Python does not read, are refused like other text."""
+"""Numbers of thousands of digits, which Python does not read, are refused."""
 
 from __future__ import annotations
 
