@@ -51,7 +51,7 @@ test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header
 
-test-fuzz: $(VENV)/.stamp-dev ## a million mutated requests: half an hour; REQUESTS=20000 SEED=17 sends fewer, the same ones
+test-fuzz: $(VENV)/.stamp-dev ## a million mutated requests: half an hour; REQUESTS=20000 sends fewer, SEED=17 repeats one
 	@mkdir -p var/fuzz && FUZZ_REQUESTS=$(REQUESTS) FUZZ_SEED=$(SEED) FUZZ_FAULTS=$(CURDIR)/var/fuzz \
 		FUZZ_REPORT=$(CURDIR)/var/fuzz/report.json $(BIN)/pytest tests/fuzz -m fuzz --no-header
 
@@ -79,7 +79,7 @@ check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, m
 	@echo "house rules" && $(BIN)/pytest tests/house -q --no-header -k "not embedded_postgres"
 	@echo "All checks passed."
 
-audit: $(VENV)/.stamp-venv ## known vulnerabilities of the pinned packages, where their database can be reached
+audit: $(VENV)/.stamp-venv ## known vulnerabilities of the pinned packages, if their database can be reached
 	@$(BIN)/python .ci/audit
 
 fmt: $(VENV)/.stamp-dev ## put code into form, mend what can be mended

@@ -276,20 +276,20 @@ MEANINGS = {
     "UPLOAD_FSYNC": "Whether an upload is on disk for good before the client is told that it "
     "arrived. Without, what a power cut loses is found by the validator and computed again.",
     "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([operating.md]"
-    "(../operating.md#plug-ins-and-confinement)); without one, apps can use what is built in.",
-    "SCIENCE_SOCKET": "The Unix socket of the science service; empty: each daemon starts workers "
-    "of its own.",
-    "SCIENCE_CONFINEMENT": "How workers are confined; `auto` takes the first that works.",
+    "(../operating.md#plug-ins-and-confinement)); without it, apps can use built-in science only.",
+    "SCIENCE_SOCKET": "The Unix socket of the science service; if empty, each daemon starts workers "
+    "itself.",
+    "SCIENCE_CONFINEMENT": "How workers are confined; `auto` uses the first form that works.",
     "SCIENCE_MEMORY_MB": "Memory of one process of science code, in MiB of addresses.",
     "SCIENCE_FILE_MB": "Largest file that science code can write, in MiB.",
     "SCIENCE_PROCESSES": "How many processes and threads a worker's science can have.",
     "SCIENCE_CPU_SECONDS": "CPU time of one process of science code; calls have the app's "
-    "`science_time_limit` beside.",
+    "`science_time_limit` as well.",
     "AUDIT_LOG": "A file to which every entry of the audit log is appended as a line of JSON "
-    "([roles.md](../roles.md#the-audit-log)); empty: among the other logs.",
+    "([roles.md](../roles.md#the-audit-log)); if empty, entries go to the common log.",
     "AUDIT_KEPT_DAYS": "How many days entries of the audit log are kept in the database.",
     "MAX_SLOW_CLIENTS": "How many clients of one web process may send slowly at a time, and how "
-    "many may read slowly; of more, the slowest are disconnected and come again.",
+    "many may read slowly; above that the slowest are disconnected, and reconnect later.",
     "MIN_FREE_BYTES": "Uploads and submissions are refused while fewer bytes than this would stay "
     "free in VAR_DIR.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
@@ -447,7 +447,7 @@ def _page(parts: list[str]) -> str:
 
 
 def number_ranges() -> str:
-    """A table of the ranges of all numbers in scheduler requests, by range."""
+    """Return a table of the ranges of all numbers in scheduler requests, by range."""
     from scheduler.policy.trickles import MAX_VALUES
     from scheduler.wire import requests
 
@@ -469,7 +469,7 @@ def number_ranges() -> str:
 
 
 def _number(value: float) -> str:
-    """A bound as readers know it: powers of two as such, large numbers with an exponent."""
+    """Return a bound as text: powers of two as such, large numbers with an exponent."""
     for power in (31, 33, 63):
         if abs(value) in {2**power, 2**power - 1}:
             sign = "-" if value < 0 else ""
