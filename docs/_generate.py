@@ -277,8 +277,8 @@ MEANINGS = {
     "arrived. Without, what a power cut loses is found by the validator and computed again.",
     "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([operating.md]"
     "(../operating.md#plug-ins-and-confinement)); without it, apps can use built-in science only.",
-    "SCIENCE_SOCKET": "The Unix socket of the science service; if empty, each daemon starts workers "
-    "itself.",
+    "SCIENCE_SOCKET": "The Unix socket of the science service; if empty, each daemon starts its "
+    "own workers.",
     "SCIENCE_CONFINEMENT": "How workers are confined; `auto` uses the first form that works.",
     "SCIENCE_MEMORY_MB": "Memory of one process of science code, in MiB of addresses.",
     "SCIENCE_FILE_MB": "Largest file that science code can write, in MiB.",

@@ -85,7 +85,7 @@ class Runner:
         environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         environment["HOME"] = str(slot)
         if descriptors:
-            environment["TMPDIR"] = "/tmp"  # noqa: S108 - one of its own
+            environment["TMPDIR"] = "/tmp"  # noqa: S108 - a private one
         with (
             safe_files.open_to_append(slot, "stderr.txt") as stderr,
             safe_files.open_to_append(slot, "stdout.txt") as stdout,

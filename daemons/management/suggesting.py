@@ -20,9 +20,9 @@ _HEAD = """\
 
 
 def suggested(apps: Iterable[App]) -> str:
-    """TOML with an entry for each name that is not allowed, under that very name.
+    """Return TOML with an entry for each name that is not allowed, under the same name.
 
-    Options that an app has are fixed; apps whose options differ are named in comments.
+    An app's options become fixed options; comments name apps with different options.
     """
     entries: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
     lines = [_HEAD]
@@ -70,7 +70,7 @@ def _entry(kind: str, name: str, options: dict[str, Any], app: str) -> str:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """JSON as TOML writes it on one line; null has no counterpart there."""
+    """Return JSON as TOML on one line, without members that are null: TOML has no null."""
     if isinstance(value, dict):
         pairs = (f"{_key(name)} = {_value(its)}" for name, its in value.items() if its is not None)
         return "{ " + ", ".join(pairs) + " }" if value else "{}"

@@ -136,7 +136,7 @@ def run(trial: Trial) -> Outcome:
 
 
 def _folders(trial: Trial) -> tuple[str, ...]:
-    """Return the folders of the files: a confined worker can read no others."""
+    """Return the folders of the files, so that a confined worker can read them."""
     return tuple(
         sorted({str(path.resolve().parent) for paths in trial.results.values() for path in paths})
     )

@@ -1,4 +1,4 @@
-"""Asks a worker to compare results, for the validator and for those who try one."""
+"""Has a worker compare results, for the validator and `try_validator`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from scheduler.policy.plugins import Plugin
 
-#: An agreeing pair of ids in JSON, and the longest reason why a result is bad; bytes.
+#: The size of an agreeing pair of ids in JSON, and of the longest reason for a bad result; bytes.
 _PAIR, _REASON = 48, 8192
 
 
 def ask(
     question: Question, plugin: Plugin | None, time_limit: timedelta, *, reads: tuple[str, ...] = ()
 ) -> Answer:
-    """Have a worker compare; `reads` are folders beside those of every worker.
+    """Have a worker compare; `reads` are folders in addition to those of every worker.
 
     Raises what `worker.call` raises.
     """

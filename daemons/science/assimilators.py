@@ -44,13 +44,13 @@ def _copy_files(options: object, _time_limit: timedelta) -> Assimilator:
     return copy_files.assimilate
 
 
-#: What makes a built-in assimilator, from the options and the time limit.
+#: Factories of the built-in assimilators, from the options and the time limit.
 KINDS: dict[str, Callable[[object, timedelta], Assimilator]] = {
     "copy_files": _copy_files,
     "dataset": dataset.make,
     "webhook": webhook.make,
 }
-#: The built-in ones, and what a target of the allow-list looks like.
+#: The built-in ones, and the forms of targets in the allow-list.
 CHOICES = (*KINDS, "table", "script:PROGRAM", "python:package.module.function")
 
 

@@ -1,7 +1,7 @@
 """Assimilates by a Python function of the allow-list.
 
-It is called in a worker process, where it may hang, crash or turn hostile.  What it returns for
-``var/results`` is written by the daemon.  A function that the allow-list calls `transactional` is
+It is called in a worker process, where it may hang, crash or turn hostile.  The daemon writes the
+files that it returns for ``var/results``.  A function that is `transactional` in the allow-list is
 called by the daemon itself, inside the transaction that settles the workunit.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scheduler.policy.plugins import Plugin
 
-#: Most files that a call returns, and their size in Base64 with all around it; bytes.
+#: The maximum number of files that a call returns, and the size of its answer in bytes.
 _MAX_FILES: Final = 1000
 _MAX_ANSWER: Final = 16 << 20
 _MAX_NAME: Final = 1000
@@ -45,11 +45,11 @@ class Callable:
 
     @property
     def transactional(self) -> bool:
-        """Return the allow-list's flag; the function itself is not consulted."""
+        """Return the allow-list's flag; an attribute of the function has no effect."""
         return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
-        """Call it here if it belongs into our transaction, else in a worker."""
+        """Call it in this process and transaction if it is transactional, else in a worker."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
         with_options = replace(assimilation, options=self.options)
@@ -77,7 +77,6 @@ def _filed(app: str, files: Files) -> list[Path]:
 
 
 def message(assimilation: Assimilation) -> dict[str, Any]:
-    """Return an assimilation as JSON."""
     plain = {field.name: getattr(assimilation, field.name) for field in fields(assimilation)}
     outputs = [
         [output.position, output.open_name, output.upload_name, str(output.path)]
@@ -100,7 +99,7 @@ def read_answer(value: object) -> Files | Defer:
         try:
             files[name] = base64.b64decode(a_text(pair[1], "a content", _MAX_ANSWER), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise BadMessage(f"The content of {name!r:.100} is no Base64.") from error
+            raise BadMessage(f"The content of {name!r:.100} is not Base64.") from error
     return files
 
 
@@ -108,12 +107,12 @@ def read_answer(value: object) -> Files | Defer:
 
 
 def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
-    """Call the function and make its answer JSON; runs in the worker."""
+    """Call the function and return its answer as JSON; runs in the worker."""
     function = resolve(target, folder)
     if getattr(function, "transactional", False):
         msg = (
-            f"{target} has the attribute `transactional`, its entry in the PLUGINS file has not. "
-            "Hint: an operator adds `transactional = true` there; the daemon then calls it itself."
+            f"{target} has the attribute `transactional`, but its PLUGINS entry does not. "
+            "Hint: ask an operator to add `transactional = true` there: the daemon then calls it."
         )
         raise PermissionError(msg)
     outputs = tuple(
@@ -130,7 +129,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
 def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - whatever it is
     """Call the function; return its files by name.
 
-    Paths that it returned are of files that it wrote itself: they are synced to the disk.
+    If it returned paths of files that it wrote itself, these are synced to the disk.
     """
     try:
         answer = function(assimilation)

@@ -26,8 +26,8 @@ class Question:
     """What is to be compared: results by id, with what each brought.
 
     `validator` is built in, or a target of the allow-list.  With `canonical`, one of the results,
-    the others are compared with it alone.  Fewer readable ones than `at_least` are not compared.
-    `folder` is where programs and modules of the project's own science lie.
+    the others are compared with it alone.  Fewer than `at_least` readable results are not compared.
+    `folder` contains programs and modules of the project's own science.
     """
 
     validator: str
@@ -38,7 +38,7 @@ class Question:
     at_least: int = 1
 
     def message(self) -> dict[str, Any]:
-        """As it crosses to the worker: JSON has no keys that are numbers."""
+        """Return the question as JSON for the worker; JSON has no keys that are numbers."""
         return {
             "validator": self.validator,
             "options": dict(self.options),
@@ -73,7 +73,7 @@ class Answer:
 
 
 def compare_message(question: dict[str, Any]) -> dict[str, Any]:
-    """`compare` for a question and an answer that are JSON; runs in the worker."""
+    """Run `compare` on a question in JSON and return the answer as JSON; runs in the worker."""
     results = {
         result_id: [Brought(**its) for its in outputs] for result_id, outputs in question["results"]
     }

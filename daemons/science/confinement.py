@@ -1,8 +1,8 @@
 """Confines science code to the files and resources that it needs.
 
-A worker runs in one of four forms.  Each is tried by running a worker in it, once per process:
+A worker runs in one of four forms.  Each is tested by running a worker in it, once per process:
 
-bubblewrap  namespaces of its own: it sees the system's programs, its inputs and a /tmp of its own,
+bubblewrap  private namespaces: it sees the system's programs, its inputs and a private /tmp,
             no other process, and no network
 landlock    the kernel refuses all other files, other processes and sockets
 service     another user's process, reached by a Unix socket (`daemons.science.service`), which
@@ -121,7 +121,7 @@ def best_form(wanted: str = "auto") -> str:
 
 
 def trouble(form: str) -> str:
-    """Return why a local form does not work here, or "".  Tried once per process."""
+    """Return why a local form does not work here, or "".  Each form is tested once per process."""
     with _probing:
         if form not in _troubles:
             _troubles[form] = _tried(form)
@@ -195,9 +195,9 @@ def _start(form: str, profile: Profile, user: int | None, stderr: int | None = N
 
 
 def user_for(form: str, profile: Profile) -> int | None:
-    """Return the user that root's worker runs as; None: the daemon's own.
+    """Return the user that root's worker runs as; None is the daemon's own user.
 
-    Root's own files can be written by no other user, nor can private inputs be read.
+    A worker that writes root's folders, or reads inputs that are closed to others, stays root.
     """
     trouble(form)
     user = _user_of.get(form)
@@ -207,9 +207,9 @@ def user_for(form: str, profile: Profile) -> int | None:
 
 
 def _group_for(user: int | None, profile: Profile) -> int | None:
-    """As which group root's worker runs: its user's own, or ours where only that reads the inputs.
+    """Return the group that root's worker runs as: the one with the user's number, or the daemon's.
 
-    FILE_UMASK leaves the group its right to read, and takes it from everybody else.
+    It is the daemon's if other users cannot read all inputs: FILE_UMASK lets the group read.
     """
     return user if user is None or all(map(_is_public, profile.reads)) else os.getegid()
 
@@ -219,7 +219,7 @@ def _is_public(path: str) -> bool:
 
 
 def _is_for_others(path: str) -> bool:
-    """Whether another user than root can read a path, if he is of our group."""
+    """Return whether a user other than root, in the daemon's group, can read a path."""
     with suppress(OSError):
         if os.stat(path).st_gid == os.getegid():
             return _can_read(path, stat.S_IRGRP, stat.S_IXGRP)
@@ -270,12 +270,12 @@ def spawn(
             lists=tuple(_code_folders()),
             writes=(folder, "/dev/null", *profile.writes),
         )
-    tmp = folder or "/tmp"  # noqa: S108 - one of its own
+    tmp = folder or "/tmp"  # noqa: S108 - a private one
     command = [sys.executable, "-m", "daemons.science.worker_main", str(channel), str(traces)]
     command.append(config.to_json())
     if form == BUBBLEWRAP:
         command = [*_bubblewrap(profile, user), *command]
-    return subprocess.Popen(  # noqa: S603 - our own words
+    return subprocess.Popen(  # noqa: S603 - a fixed command
         command,
         stdin=subprocess.DEVNULL,
         # Output of science code goes to the operator's log, never to the channel.
@@ -302,16 +302,15 @@ def environment(tmp: str) -> dict[str, str]:
 
 
 def new_traces() -> int:
-    """A file of fixed size, into which a worker writes where it crashed."""
+    """Return a file of fixed size, in which a worker writes the place of a crash."""
     if not hasattr(os, "memfd_create"):
         with tempfile.TemporaryFile() as file:
             file.truncate(TRACES_SIZE)
             return os.dup(file.fileno())
     traces = os.memfd_create("traces", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(traces, TRACES_SIZE)
-    import fcntl  # noqa: PLC0415 - not everywhere
+    import fcntl  # noqa: PLC0415 - Unix only
 
-    # Its size is fixed.
     fcntl.fcntl(traces, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     return traces
 
@@ -322,7 +321,7 @@ def new_traces() -> int:
 def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
     program = shutil.which("bwrap")
     if program is None:
-        raise FileNotFoundError("there is no bwrap; Debian's package is bubblewrap")
+        raise FileNotFoundError("bwrap is not installed; Debian's package is bubblewrap")
     words = [program, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--die-with-parent", "--cap-drop", "ALL"]
     # A worker of root changes its own user, so it gets no user namespace of its own.
@@ -332,10 +331,10 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
         else ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     )
     words += [] if profile.network else ["--unshare-net"]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - one of its own
+    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - a private one
     shown = [*_shown(profile), *profile.writes]
     for folder in _above(shown):
-        # Otherwise bwrap creates it for its owner alone, not for the user that root switches to.
+        # bwrap creates it with mode 0700, and the user that root switches to could not enter.
         words += ["--perms", "0755", "--dir", folder]
     for path in shown:
         words += _shown_in_place(path, "--bind-try" if path in profile.writes else "--ro-bind-try")
@@ -343,7 +342,7 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
 
 
 def _above(paths: Iterable[str]) -> list[str]:
-    """The folders above these paths that are in none of them, the highest first."""
+    """Return the parent folders of these paths that are in none of them, the highest first."""
     paths = tuple(paths)
     above = {str(folder) for path in paths for folder in Path(path).parents}
     return sorted(
@@ -354,7 +353,7 @@ def _above(paths: Iterable[str]) -> list[str]:
 
 
 def _shown_in_place(path: str, how: str) -> list[str]:
-    """Arguments that show a path; /bin and its like are links on most systems, and stay so."""
+    """Return arguments that show a path; links such as /bin on most systems stay links."""
     if os.path.islink(path) and os.path.dirname(path) == "/":
         return ["--symlink", os.readlink(path), path]
     return [how, path, path]
@@ -392,7 +391,7 @@ def _python_paths() -> Iterator[str]:
 def _module_paths() -> list[str]:
     """Return the worker's module search path: Python's, the project's, and PYTHONPATH.
 
-    The folder from which a command happened to be started is not meant.
+    The current folder, which Python may put first, is left out.
     """
     named = {
         os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
@@ -408,19 +407,19 @@ def _module_paths() -> list[str]:
 
 
 def _code_folders() -> list[str]:
-    """Folders whose entries Python lists to find modules, though not all can be read."""
+    """Return folders whose entries Python lists to find modules; not all of them are readable."""
     return [path for path in _module_paths() if os.path.isdir(path)]
 
 
 def _code(base: Path) -> Iterator[str]:
-    """The project's folder without what is hidden or no code."""
+    """Yield the parts of the project's folder that are code and not hidden."""
     for entry in sorted(os.listdir(base)):
         if not entry.startswith(".") and entry not in _NO_CODE:
             yield str(base / entry)
 
 
 def _without(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """A path, or what it contains, except what is hidden."""
+    """Yield a path, or its entries except the hidden ones."""
     real = os.path.realpath(path)
     if any(_is_in(real, folder) for folder in hidden):
         return
@@ -440,7 +439,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _processes_before(form: str, user: int | None) -> int:
-    """Return the number of processes and threads that already count against the limit."""
+    """Return the number of processes and threads that already count toward the limit."""
     numbers = re.findall(r"\d+", platform.release())[:2]
     if form == BUBBLEWRAP and user is None and tuple(map(int, numbers)) >= _COUNTS_PER_NAMESPACE:
         return 0

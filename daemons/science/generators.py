@@ -21,7 +21,7 @@ from scheduler.policy.plugins import GENERATOR, BadPluginOptions
 if TYPE_CHECKING:
     from scheduler.policy.plugins import Plugin, Plugins
 
-#: Longest answer of a generator, with the contents of its input files; bytes.
+#: The longest answer of a generator, with the contents of its input files; bytes.
 MAX_ANSWER: Final = 16 << 20
 #: The built-in generator: ``copy:WORKUNIT``.
 COPY: Final = "copy"
@@ -70,7 +70,7 @@ def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None
     kind, _, rest = name.partition(":")
     if kind == COPY and rest:
         if not isinstance(options, dict):
-            raise BadOptions('The options are no JSON object. Hint: write {} or {"most": 100}.')
+            raise BadOptions('The options are not a JSON object. Hint: write {} or {"most": 100}.')
         return None, options
     plugin = plugins.find(GENERATOR, name)
     if plugin is None:
@@ -82,7 +82,7 @@ def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None
 
 
 def check(name: str, options: object) -> None:
-    """Raise `UnknownGenerator` or `BadOptions`, as far as can be seen without running science."""
+    """Raise `UnknownGenerator` or `BadOptions`; runs no science, and misses faults only it finds."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     allowed(name, options, settings.PLUGINS)
@@ -92,7 +92,7 @@ def read_answer(value: object, most: int) -> Made:
     """Read the answer of `run`; raises `BadMessage`.  Submission checks the descriptions."""
     answer = an_object(value, "The answer", ("workunits", "state", "ask_again"))
     if not isinstance(answer["state"], dict):
-        raise BadMessage("The state is no object.")
+        raise BadMessage("The state is not an object.")
     return Made(
         workunits=tuple(a_list(answer["workunits"], "workunits", most)),
         state=answer["state"],
@@ -115,7 +115,7 @@ def run(
     ask_again = None
     try:
         for workunit in islice(generate(count, options, state), count):
-            made.append(_plain(workunit))  # noqa: PERF401 - what was made before a Defer counts
+            made.append(_plain(workunit))  # noqa: PERF401 - workunits before a Defer are kept
     except Defer as defer:
         ask_again = defer.until
     try:
@@ -127,8 +127,8 @@ def run(
     return {"workunits": made, "state": kept, "ask_again": again}
 
 
-def _plain(workunit: Any) -> Any:  # noqa: ANN401 - what the generator made
-    """A description as JSON: durations in seconds, moments as text, contents in Base64."""
+def _plain(workunit: Any) -> Any:  # noqa: ANN401 - the generator's output
+    """Return a description as JSON: durations in seconds, moments as text, contents in Base64."""
     if not isinstance(workunit, Mapping):
         return workunit
     plain = {name: _plain_value(value) for name, value in workunit.items()}
@@ -149,7 +149,7 @@ def _plain_value(value: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def _plain_file(file: Any) -> Any:  # noqa: ANN401 - as above
-    """An input file; what it names by `path` is read here, where the generator may read."""
+    """Return an input file; a `path` is read here, with the access of the generator."""
     if not isinstance(file, Mapping):
         return file
     plain = dict(file)

@@ -156,8 +156,8 @@ if TYPE_CHECKING:
 class Assimilator(Protocol):
     """Does with a finished workunit what the scientist wants.
 
-    Returns the files it wrote, to be synced before the workunit counts as assimilated; None if
-    there are none.  A plug-in's function may also return a dict of names and contents, which the
+    Returns the files it wrote, to be synced before the workunit counts as assimilated, or None.
+    A plug-in's function may also return a dict of names and contents, which the
     daemon writes to ``var/results/<app>/``.  Raises or returns `Defer` to be called again later,
     raises `TransientScienceError` for what may heal; whatever else it raises is a failure.  One
     with a true attribute `transactional` (a plug-in: with that key in the allow-list) is called

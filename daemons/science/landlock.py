@@ -1,7 +1,7 @@
 """Confines the calling process irrevocably by Landlock and a system call filter.
 
 Landlock limits which files can be opened, and hides all processes outside.  It does not cover
-sockets before its latest versions, so a seccomp filter refuses those: without it, PostgreSQL's
+sockets before its latest versions, so a seccomp filter refuses them: otherwise PostgreSQL's
 socket could be reached by the daemon's own user.  Source: the kernel's
 Documentation/userspace-api/landlock.rst and seccomp_filter.rst.
 """
@@ -26,7 +26,7 @@ _PATH_BENEATH: Final = 1
 #: IOCTL_DEV 15 since 5.
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
-#: Those that the kernel takes for a file that is no folder.
+#: The rights that the kernel accepts for a file that is not a folder.
 _OF_A_FILE: Final = _EXECUTE | (1 << 1) | _READ_FILE | (1 << 14) | (1 << 15)
 _FS_BITS: Final = {1: 13, 2: 14, 3: 15, 4: 15}
 _LATEST_FS_BITS: Final = 16
@@ -45,7 +45,7 @@ class Unavailable(OSError):
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock ABI; 0 if there is no Landlock."""
+    """Return the version of the kernel's Landlock ABI; 0 without Landlock."""
     if platform.system() != "Linux" or platform.machine() not in _MACHINES:
         return 0
     abi_version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
@@ -104,7 +104,7 @@ def _called(number: int, *args: object) -> int:
 
 
 def _refuse_sockets(*, network: bool) -> None:
-    """Refuse socket(), of Unix sockets at least, and io_uring, which would be a way around."""
+    """Refuse socket(), of Unix sockets at least, and io_uring, which could bypass the filter."""
     architecture, socket_call, io_uring = _MACHINES[platform.machine()]
     refused = _ERRNO | errno.EACCES
     # Each: opcode, jump if true, jump if false, value.  Offsets: 0 the call's number, 4 the

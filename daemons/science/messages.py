@@ -21,9 +21,9 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 LENGTH: Final = 8
-#: No answer of ours is nested deeper; PostgreSQL and `json` would take more.
+#: Valid answers are not nested deeper; PostgreSQL and `json` accept more.
 MAX_DEPTH: Final = 50
-#: Longest sentence and traceback that are kept of a failure; characters.
+#: The maximum lengths of a failure's sentence and traceback; characters.
 MAX_SENTENCE, MAX_TRACEBACK = 2000, 20_000
 _STATUSES: Final = {
     "ready": {"status", "form", "uid"},
@@ -50,22 +50,22 @@ def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     except RecursionError:
         raise BadMessage("It is nested too deep.") from None
     except ValueError as error:
-        raise BadMessage(f"It is no JSON: {error}.") from error
+        raise BadMessage(f"It is not JSON: {error}.") from error
     _check_tree(message)
     return message
 
 
 def status_of(message: object) -> Mapping[str, Any]:
-    """Check for an answer of a worker, of one of the four shapes."""
+    """Check that a message is an answer of a worker, of one of the four shapes."""
     if not isinstance(message, dict) or message.keys() != _STATUSES.get(
         str(message.get("status")), set()
     ):
         raise BadMessage("It has no status that a worker sends.")
     for name in ("form", "sentence", "traceback"):
         if not isinstance(message.get(name, ""), str):
-            raise BadMessage(f"Its {name} is no text.")
+            raise BadMessage(f"Its {name} is not text.")
     if type(message.get("uid", 0)) is not int:
-        raise BadMessage("Its uid is no number.")
+        raise BadMessage("Its uid is not a number.")
     return message
 
 
@@ -99,7 +99,7 @@ def _check_tree(message: object) -> None:
 
 
 def _check_text(text: str) -> None:
-    """PostgreSQL takes neither NUL nor half a surrogate pair."""
+    """Refuse NUL and lone surrogates, which PostgreSQL cannot store."""
     if "\0" in text or (
         not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
     ):
@@ -110,32 +110,32 @@ def _check_text(text: str) -> None:
 
 
 def an_object(value: object, what: str, names: Collection[str]) -> Mapping[str, Any]:
-    """Check for a JSON object with exactly these names."""
+    """Return a JSON object with exactly these names; raises `BadMessage`."""
     if not isinstance(value, dict) or value.keys() != set(names):
-        raise BadMessage(f"{what} is no object of {', '.join(names)}: {value!r:.100}")
+        raise BadMessage(f"{what} is not an object of {', '.join(names)}: {value!r:.100}")
     return value
 
 
 def a_list(value: object, what: str, most: int) -> list[Any]:
-    """Check for a list of at most `most` items."""
+    """Return a list of at most `most` items; raises `BadMessage`."""
     if not isinstance(value, list):
-        raise BadMessage(f"{what} is no list: {value!r:.100}")
+        raise BadMessage(f"{what} is not a list: {value!r:.100}")
     if len(value) > most:
         raise BadMessage(f"{what} has {len(value)} items, more than {most}.")
     return value
 
 
 def a_text(value: object, what: str, most: int = MAX_SENTENCE) -> str:
-    """Check for a text; return its first `most` characters."""
+    """Return the first `most` characters of a text; raises `BadMessage`."""
     if not isinstance(value, str):
-        raise BadMessage(f"{what} is no text: {value!r:.100}")
+        raise BadMessage(f"{what} is not text: {value!r:.100}")
     return value[:most]
 
 
 def a_number(value: object, what: str) -> float:
-    """Check for a finite number."""
+    """Return a finite number; raises `BadMessage`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadMessage(f"{what} is no number: {value!r:.100}")
+        raise BadMessage(f"{what} is not a number: {value!r:.100}")
     try:
         return float(value)
     except OverflowError:
@@ -143,14 +143,14 @@ def a_number(value: object, what: str) -> float:
 
 
 def one_of(value: object, what: str, allowed: Collection[int]) -> int:
-    """Check for one of the `allowed` whole numbers, such as ids of the question."""
+    """Return one of the `allowed` integers, such as ids of the question; raises `BadMessage`."""
     if type(value) is not int or value not in allowed:
         raise BadMessage(f"{what} is not in the request: {value!r:.100}")
     return value
 
 
 def nothing(value: object) -> None:
-    """Check for null."""
+    """Accept null only; raises `BadMessage`."""
     if value is not None:
         raise BadMessage(f"It is not null: {value!r:.100}")
 

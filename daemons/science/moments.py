@@ -1,4 +1,4 @@
-"""`Defer` and its moment as they cross from a worker to its daemon, as JSON."""
+"""`Defer` and its moment as JSON, for messages from a worker to its daemon."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_moment(value: object) -> datetime | timedelta:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise BadMessage(f"{text!r} is no moment.") from error
+        raise BadMessage(f"{text!r} is not a moment.") from error
     if moment.tzinfo is None:
         raise BadMessage(f"{text!r} has no time zone.")
     try:
@@ -42,7 +42,6 @@ def read_moment(value: object) -> datetime | timedelta:
 
 
 def defer_message(defer: Defer) -> dict[str, Any]:
-    """Return a `Defer` as JSON."""
     return {"defer": moment_message(defer.until), "reason": str(defer.reason)}
 
 

@@ -65,7 +65,7 @@ class RunScript:
 
 
 def make(plugin: Plugin, options: object, folder: str, time_limit: timedelta) -> RunScript:
-    """A program by its path, or by its name in `folder`; raises `BadOptions`."""
+    """Return the assimilator of a program, in `folder` unless it is a path; raises `BadOptions`."""
     read = checking.checked("script", options, _KNOWN)
     program = plugin.path if plugin.path.startswith("/") else f"{folder}/{plugin.path}"
     arguments, environment = read.get("arguments", ()), read.get("environment", {})
@@ -93,7 +93,7 @@ def told(assimilation: Assimilation) -> dict[str, str]:
 
 
 def run(command: list[str], variables: dict[str, str]) -> dict[str, Any] | None:
-    """Run a program to its end; called in the worker.  Returns null, or a `Defer` as JSON.
+    """Run a program to its end; runs in the worker.  Returns null, or a `Defer` as JSON.
 
     Raises `ScriptFailed`, and `TransientScienceError` if it asks for another try.
     """

@@ -1,4 +1,4 @@
-"""The science service: starts workers for daemons as a user of its own.
+"""The science service: starts workers for daemons, under a separate user id.
 
 ``python -m daemons.science.service SOCKET`` listens on a Unix socket, or on the one that systemd
 hands over.  For each connection it starts a worker, whose channel the connection is, and confines
@@ -31,11 +31,11 @@ from daemons.science.messages import LENGTH, packed
 
 log = logging.getLogger("science_service")
 
-#: Longest profile; bytes.
+#: The longest profile; bytes.
 _MAX_HELLO: Final = 1 << 20
 #: Timeout for a daemon's profile; seconds.
 _HELLO_SECONDS: Final = 10.0
-#: The maximum number of workers; each daemon process has four at most.
+#: The maximum number of workers; each daemon process has at most four.
 MAX_WORKERS: Final = 64
 #: The first descriptor that systemd hands over.
 _FIRST_FROM_SYSTEMD: Final = 3
@@ -43,8 +43,10 @@ _FIRST_FROM_SYSTEMD: Final = 3
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
-    parser = argparse.ArgumentParser(description="Runs science code as a user of its own.")
-    parser.add_argument("socket", nargs="?", help="the path to listen on, without systemd's")
+    parser = argparse.ArgumentParser(description="Runs science code under a separate user id.")
+    parser.add_argument(
+        "socket", nargs="?", help="the path to listen on, unless systemd passes a socket"
+    )
     parser.add_argument("--mode", default="660", help="the socket's permissions (660)")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, handlers=[_log_handler()])
@@ -64,7 +66,7 @@ def main() -> None:
 
 
 def _log_handler() -> logging.Handler:
-    """Log as the project does; its own formatter needs settings, which this process has not."""
+    """Log as the project does; the project's formatter needs settings, which are absent here."""
     handler = logging.StreamHandler()
     handler.setFormatter(
         logging.Formatter("%(levelname)s %(name)s %(message)s %(fields)s", defaults={"fields": ""})
@@ -76,7 +78,7 @@ def _listener(path: str | None, mode: int) -> socket.socket:
     if os.environ.pop("LISTEN_PID", "") == str(os.getpid()):
         return socket.socket(fileno=_FIRST_FROM_SYSTEMD)
     if path is None:
-        sys.exit("No socket is named. Hint: python -m daemons.science.service /run/science.sock")
+        sys.exit("No socket was given. Hint: python -m daemons.science.service /run/science.sock")
     with suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)
@@ -131,7 +133,7 @@ def _start(
 def _hello(connection: socket.socket) -> tuple[Profile, int]:
     head, descriptors, _, _ = socket.recv_fds(connection, LENGTH, 1)
     if len(descriptors) != 1:
-        raise ValueError("no file for traces came")
+        raise ValueError("the file descriptor for traces is missing")
     try:
         return _profile(connection, int.from_bytes(head, "big")), descriptors[0]
     except BaseException:

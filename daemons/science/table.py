@@ -96,7 +96,7 @@ class Table:
 
 
 def make(options: object) -> Table:
-    """A table by a plug-in's options; raises `BadOptions`."""
+    """Return the table that a plug-in's options describe; raises `BadOptions`."""
     read = checking.checked("table", options, _KNOWN)
     model, table = read.pop("model", None), read.pop("table", None)
     if (model is None) == (table is None):

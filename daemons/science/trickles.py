@@ -61,7 +61,7 @@ class TrickleHandler(Protocol):
 
 
 def allowed(name: str, plugins: Plugins) -> Plugin:
-    """The plug-in of a handler's name; raises `UnknownHandler`."""
+    """Return the plug-in of a handler's name; raises `UnknownHandler`."""
     plugin = plugins.find(TRICKLE_HANDLER, name)
     if plugin is None:
         raise UnknownHandler(plugins.unknown(TRICKLE_HANDLER, name))
@@ -69,19 +69,18 @@ def allowed(name: str, plugins: Plugins) -> Plugin:
 
 
 def check(handlers: object) -> None:
-    """Raise `UnknownHandler` for an app whose varieties name what is not there, or BadAnswer."""
+    """Raise `UnknownHandler` if a variety names an unknown handler, else `BadAnswer` for faults."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     if not isinstance(handlers, Mapping) or not all(
         isinstance(name, str) for name in handlers.values()
     ):
-        raise BadAnswer('Handlers are no JSON object. Hint: write {"variety": "name"} or {}.')
+        raise BadAnswer('Handlers are not a JSON object. Hint: write {"variety": "name"} or {}.')
     for name in handlers.values():
         allowed(name, settings.PLUGINS)
 
 
 def message(trickle: Trickle) -> dict[str, Any]:
-    """A trickle as JSON."""
     plain = {field.name: getattr(trickle, field.name) for field in fields(trickle)}
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
@@ -90,7 +89,7 @@ def message(trickle: Trickle) -> dict[str, Any]:
 
 
 def run(target: str, folder: str, message: dict[str, Any]) -> Any:  # noqa: ANN401 - read() checks it
-    """Call a handler, and make its answer JSON; runs in the worker."""
+    """Call a handler and return its answer as JSON; runs in the worker."""
     moments = {
         name: datetime.fromisoformat(message[name])
         for name in ("said_at", "received_at", "report_deadline")

@@ -1,7 +1,7 @@
 """Finds validators, and checks their options.
 
 ``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name that an app
-stores must be in the allow-list (`settings.PLUGINS`), which has its target: ``script:PROGRAM`` runs
+stores must be in the allow-list (`settings.PLUGINS`), with its target: ``script:PROGRAM`` runs
 a program (a path, or a name in the project's science folder), ``python:package.module.Class`` makes
 an object of a class.
 """
@@ -26,7 +26,7 @@ AT_ONCE: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
 _BUILT_IN: dict[str, Validator[Any]] = {**AT_ONCE, "numeric": numeric, "substring": substring}
 #: Those that are also shown what the program wrote to standard error.
 READS_STDERR = frozenset({"substring"})
-#: The built-in ones, and what a target of the allow-list looks like.
+#: The built-in ones, and the forms of targets in the allow-list.
 CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 
 

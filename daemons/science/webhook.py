@@ -149,9 +149,9 @@ def _private_hosts() -> frozenset[str]:
 
 
 def _check_literal(host: str) -> None:
-    """Raise `BadSource` for a number that is an address of the server's own network.
+    """Raise `BadSource` for a numeric address of the server's own network.
 
-    Names are looked up when something is sent: what they mean may change.
+    Names are looked up when a webhook is sent, because their addresses may change.
     """
     try:
         ip_address(host)
@@ -161,9 +161,9 @@ def _check_literal(host: str) -> None:
 
 
 def _not_there(url: str, error: sources.BadSource) -> str:
-    """The sentence of a refused address, with a hint for webhooks."""
+    """Return the error text of a refused address, with a hint for webhooks."""
     reason = str(error).partition(" Hint:")[0]
     return (
-        f"Nothing is sent to {url!r:.200}: it is no web address that may be used. {reason} "
-        "Hint: give a public https:// address, or an operator names its host by WEBHOOK_HOSTS."
+        f"The webhook address {url!r:.200} is not allowed. {reason} "
+        "Hint: use a public https:// address, or ask an operator to add its host to WEBHOOK_HOSTS."
     )

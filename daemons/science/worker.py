@@ -44,9 +44,9 @@ T = TypeVar("T")
 
 #: A worker is replaced after this number of calls, or this many seconds of calls.
 MAX_CALLS, MAX_SECONDS = 500, 3600.0
-#: More would cost memory; the least recently used one ends.
+#: Each worker costs memory; above this number the least recently used one ends.
 MAX_WORKERS: Final = 4
-#: Longest answer, unless the call allows more; bytes.
+#: The longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
 #: Timeout for the start of a worker; seconds.  No science runs meanwhile.
 START_LIMIT: Final = 60.0
@@ -72,7 +72,7 @@ class ScienceCrashed(ScienceFailed):
 
 
 class ScienceRaised(ScienceFailed):
-    """It raised (the sentence is the exception's last line), or its answer was invalid."""
+    """The science raised (the sentence is the exception's last line), or its answer was invalid."""
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
@@ -106,7 +106,7 @@ def call(
                 return read(answer["value"])
         except BadMessage as error:
             worker.end()
-            raise ScienceRaised(f"{target} returned what it must not: {error}") from error
+            raise ScienceRaised(f"{target} returned an invalid value: {error}") from error
         finally:
             if worker.is_worn_out:
                 worker.end()
@@ -120,9 +120,9 @@ def call(
 
 
 def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
-    """Return the access of a plug-in's worker; None stands for built-in science.
+    """Return the access of a plug-in's worker; None is built-in science.
 
-    `reads` are further folders.  All can read outputs and the project's science folder.
+    `reads` are further folders.  All workers can read outputs and the project's science folder.
     """
     inputs = (f"{settings.VAR_DIR}/upload", f"{settings.VAR_DIR}/science")
     own: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
             own = (*own, os.path.dirname(plugin.path))
     folders, identities = [], []
     for folder in dict.fromkeys((*inputs, *own, *reads)):
-        # A worker that runs does not see what is made or mounted later: another one does.
+        # A running worker does not see folders created or mounted later, so a new one is needed.
         with suppress(OSError):
             folder_stat = os.stat(folder)
             folders.append(folder)
@@ -159,7 +159,7 @@ def warning() -> str:
         return ""
     if settings.SCIENCE_CONFINEMENT == "none":
         return (
-            "Science code runs with the rights of the daemons, for SCIENCE_CONFINEMENT is none. "
+            "Science code runs with the rights of the daemons: SCIENCE_CONFINEMENT is none. "
             "Hint: unset it."
         )
     return (
@@ -195,7 +195,7 @@ class _Worker:
             answer = self._receive(start, monotonic() + START_LIMIT, MAX_ANSWER)
         except TimeoutError:
             self.end()
-            raise TransientScienceError(f"No worker is ready within {START_LIMIT:g} s.") from None
+            raise TransientScienceError(f"No worker was ready within {START_LIMIT:g} s.") from None
         except BaseException:
             self.end()
             raise
@@ -203,14 +203,14 @@ class _Worker:
         self._refuse_unconfined(int(answer.get("uid", -1)))
 
     def _refuse_unconfined(self, uid: int) -> None:
-        """A public project runs no plug-in that could read its keys."""
+        """Raise `TransientScienceError` for an unconfined plug-in of a public project."""
         is_public = settings.PROJECT.master_url.startswith("https:")
         if self.form != confinement.NONE or uid != os.getuid():
             return
         if is_public and self.profile.name:
             self.end()
             msg = (
-                f"The {self.profile.name} is not run: this project is public, and science code is "
+                f"The {self.profile.name} does not run: the project is public, and science code is "
                 "not confined. Hint: apt install bubblewrap, or run the science service "
                 "(docs/operating.md, Plug-ins and confinement)."
             )
@@ -251,7 +251,7 @@ class _Worker:
         if _own.get(self.profile) is self:
             del _own[self.profile]
         if self.owner != os.getpid():
-            # A copy made by fork: all of it belongs to our parent.
+            # A copy made by fork: its process and channel belong to the parent.
             self._started.folder = ""
             if self.process is not None:
                 self.process.returncode = 0
@@ -271,7 +271,7 @@ class _Worker:
         process.wait()
 
     def is_usable(self) -> bool:
-        """Return whether this process owns it, it lives, and it sent nothing unexpected."""
+        """Return whether this process started it, it is alive, and it sent nothing unexpected."""
         if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
             return False
         return not select.select([self.channel], [], [], 0)[0]
@@ -324,7 +324,7 @@ class _Worker:
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
     def _last_words(self) -> str:
-        """Return the Python traceback of a hanging worker, which its keeper has it write."""
+        """Return the Python traceback of a hanging worker; its keeper makes it write one."""
         deadline = monotonic() + _TRACEBACK_SECONDS
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
@@ -360,7 +360,7 @@ def _local(profile: Profile) -> Started:
 
 
 def _service(profile: Profile) -> Started:
-    """A worker of the science service; it gets the file of traces together with the profile."""
+    """Start a worker by the science service; the file for traces is passed with the profile."""
     path = settings.SCIENCE_SOCKET
     channel = socket.socket(socket.AF_UNIX)
     traces = confinement.new_traces()
@@ -389,7 +389,7 @@ def _ready_worker(profile: Profile) -> _Worker:
         while len(_own) >= MAX_WORKERS:
             next(iter(_own.values())).end()
         return _Worker(profile)
-    # The most recently used one is the last.
+    # The most recently used worker is the last.
     _own[profile] = _own.pop(profile)
     return worker
 

@@ -1,14 +1,14 @@
-"""The worker process: runs one call of science code after the other, and answers.
+"""The worker process: runs calls of science code one by one, and answers them.
 
 Started as ``python -m daemons.science.worker_main SOCKET TRACES CONFIG``: two file descriptors and
 JSON (see `Config`).  It consists of two processes:
 
 - the *keeper* runs no science.  It waits until the worker ends or the daemon closes its end of the
   channel, kills the processes that the science started, records how the worker ended, and exits.
-- the *worker* confines itself by the configuration, and serves calls.  It imports what the
-  calls name, and no Django: there are no settings, no secrets and no database for science code.
+- the *worker* confines itself by the configuration, and serves calls.  It imports the
+  modules of the calls, but not Django: science code gets no settings, secrets or database.
 
-The output of science code goes to the daemon's standard error.  `messages` has the wire.
+The output of science code goes to the daemon's standard error.  `messages` defines the format.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Config:
 
     `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
     `lists` only names can be read.  `processes` counts all of the user's in this user namespace.
-    `user` and `group` are the numbers of those that root becomes.
+    `user` and `group` are the ids that root switches to.
     """
 
     form: str
@@ -74,7 +74,7 @@ class Config:
 
 
 def main(channel_number: int, traces: int, config: Config) -> None:
-    """Start the worker and look after it."""
+    """Start the worker and watch it until it ends."""
     if config.user is not None:
         os.setgroups([])
         group = config.user if config.group is None else config.group
@@ -110,7 +110,7 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
     with suppress(OSError):
         os.pwrite(traces, ending.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
     with suppress(OSError):
-        # A process that outlived us may have a copy of it; the daemon must see its end anyway.
+        # A process that outlives this one may have a copy of the channel: shut it down for all.
         channel.shutdown(socket.SHUT_RDWR)
 
 
@@ -223,7 +223,7 @@ def confine(config: Config) -> None:
         )
 
 
-def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - whatever it names
+def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - any object
     """Return the object ``package.module:function``; modules may also lie in `folder`."""
     if folder and folder not in sys.path:
         sys.path.append(folder)
@@ -234,7 +234,7 @@ def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - whatever it
         if type(error).__name__ in {"AppRegistryNotReady", "ImproperlyConfigured"}:
             error.add_note(
                 "Hint: science code has no Django, settings or database. Make the assimilator "
-                "`transactional` in the PLUGINS file, or return what it finds."
+                "`transactional` in the PLUGINS file, or return its findings."
             )
         raise
     found: Any = module
@@ -285,15 +285,15 @@ def _end_with_parent() -> None:
     """Have the kernel end this process with its parent, even while it hangs (Linux only)."""
     parent = os.getppid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # It may have died before this call.
+    # The parent may have died before this call.
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _drop_capabilities() -> None:
-    """Leave a worker that stays root what its files' owner may do, and none of root's privileges.
+    """Drop root's capabilities in a worker that stays root; it keeps the rights of a files' owner.
 
-    Landlock does not limit them: with them, code could be loaded into the kernel.  Programs that
+    Landlock does not limit capabilities: code could be loaded into the kernel.  Programs that
     the science starts do not gain them again, because of no_new_privs.
     """
     if not sys.platform.startswith("linux"):

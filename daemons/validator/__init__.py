@@ -104,7 +104,7 @@ def _waiting_apps() -> list[Waiting]:
                 "app": app,
                 "validator": validator,
                 "reason": in_vain[app, validator],
-                "hint": "mend the app, or the PLUGINS file; `manage.py check_science` checks both",
+                "hint": "correct the app or PLUGINS file; `manage.py check_science` checks both",
             },
         )
     _warned.clear()

@@ -1,4 +1,4 @@
-"""Asks the worker process about a workunit's results."""
+"""Has the worker process compare a workunit's results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer_of(
     stderrs: Mapping[int, str],
     time_limit: timedelta,
 ) -> Answer:
-    """Have these successes compared, or all others with the canonical one.
+    """Have these successes compared, or all other results with the canonical one.
 
     Raises what `worker.call` raises.
     """

@@ -152,7 +152,7 @@ WRONG = [
     ({"generator": "python:os.system"}, "There is no generator"),
     ({"generator": "ranges", "generator_options": {"first": 2}}, "cannot set"),
     ({"trickle_handlers": {"news": "python:os.system"}}, "There is no trickle handler"),
-    ({"trickle_handlers": {"news": ["x"]}}, "no JSON object"),
+    ({"trickle_handlers": {"news": ["x"]}}, "not a JSON object"),
 ]
 
 

@@ -20,9 +20,9 @@ class Command(BaseCommand):
 
     help = (
         "Check that the validator, assimilator, generator and trickle handlers of apps are built "
-        "in or in the allow-list (PLUGINS), and the options that they are given, as far as can be "
+        "in or in the allow-list (PLUGINS), and their options, as far as can be "
         "seen without running science; and whether science code can be confined. "
-        "Exit status: 0 all is well, 1 it is not."
+        "Exit status: 0 if there are no faults, else 1."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,11 +32,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--suggest",
             action="store_true",
-            help="print a draft of a PLUGINS file with what apps name and the allow-list lacks",
+            help="print a draft of a PLUGINS file with the names that the allow-list lacks",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Check and print what is wrong."""
         apps = App.objects.order_by("name")
         if options["apps"]:
             apps = apps.filter(name__in=options["apps"])
