@@ -38,9 +38,9 @@ def _guard(**_signal: object) -> None:
 
 
 def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:
-    """Give the groups of the roles the permissions that this release names for them.
+    """Set the permissions of the roles' groups to those of this release.
 
-    Not after a migration of other apps alone, which leaves the tables for a later one to make.
+    Does nothing if the tables do not exist yet, as after a migration of other apps only.
     """
     from scheduler.operations import roles  # noqa: PLC0415  models are complete only now
 

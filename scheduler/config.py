@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class AccountCreation(StrEnum):
-    """Who may create an account from a client."""
+    """Accounts that clients can create: all, with an invitation, or none."""
 
     OPEN = "open"
     INVITATION = "invitation"
@@ -77,7 +77,7 @@ class ProjectConfig:
     """How long fetching a program from its address may take in a web request."""
 
     webhook_hosts: tuple[str, ...] = ()
-    """Hosts to which webhooks are sent though their addresses are of the server's own networks."""
+    """Hosts to which webhooks are sent although they are in the server's own networks."""
 
     candidates_per_page: int = 48
     """How many unsent results a claim reads first; each further page is four times as long."""
@@ -98,19 +98,19 @@ class ProjectConfig:
     """How long a file that was uploaded for work is kept until a workunit refers to it."""
 
     account_creation: AccountCreation = AccountCreation.OPEN
-    """Who may create accounts from a client: everyone, holders of an invitation, or no one."""
+    """Whether clients can create accounts: all, those with an invitation code, or none."""
 
     accounts_per_network: int = 100
-    """How many accounts a network (/24 or /64) may create a day; 0: no limit."""
+    """How many accounts a network (/24 or /64) may create in a day; 0: no limit."""
 
     hosts_per_account: int = 500
     """How many new hosts an account may attach within 24 hours; 0: no limit."""
 
     login_throttle: bool = True
-    """Whether attempts to log in are limited; off for tests that try passwords by the thousand."""
+    """Whether attempts to log in are limited; off only for tests that try many passwords."""
 
     login_throttle_window: timedelta = timedelta(minutes=10)
-    """Within what time the attempts of the limits below may be made."""
+    """The time over which the limits below refill."""
 
     login_attempts_per_network: int = 60
     """How many wrong passwords and existence queries a network (/24 or /64) may send."""
@@ -119,13 +119,13 @@ class ProjectConfig:
     """How many wrong passwords a network may send for one account."""
 
     login_attempts_per_account: int = 30
-    """How many wrong passwords all networks new to an account may send for it together."""
+    """How many wrong passwords all networks that are new to an account may send for it in total."""
 
     login_network_kept: timedelta = timedelta(days=180)
-    """How long (in days) a network that an account logged in from is exempt from its limit."""
+    """How many days a network from which an account logged in is exempt from its limit."""
 
     max_waiting_hashes: int = 12
-    """How many passwords wait in one web process to be hashed; one more is refused at once."""
+    """How many passwords may wait to be hashed in one web process; more are refused at once."""
 
     max_output_bytes: int = 1_073_741_824
     """The largest output, in bytes, that a workunit may declare; nginx limits uploads as well."""
@@ -137,10 +137,10 @@ class ProjectConfig:
     """Whether programs may also be fetched from rsync servers."""
 
     command_apps: bool = False
-    """Whether apps of kind `command` are served: what they run on hosts is not signed."""
+    """Whether apps of kind `command` are served: the commands that hosts run are not signed."""
 
     online_signing: bool = True
-    """Whether the server signs what is published, with a private key in its own folder."""
+    """Whether the server signs published files, with a private key in its own folder."""
 
     max_request_bytes: int = 32 * 1024 * 1024
     """Longest scheduler request read; a longer one gets a message and a delay."""

@@ -34,9 +34,9 @@ _SILENCE: Final = 30.0
 _NO_TIME: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
-#: Kept length of a refusal; bytes.
+#: The length to which another server's refusal is cut; bytes.
 _EXCERPT: Final = 2000
-#: The protocol of rsync 3.4.0, and of earlier versions with the same repairs.
+#: The protocol of rsync 3.4.0, and of earlier versions with the same fixes.
 MIN_RSYNC_PROTOCOL: Final = 32
 #: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
 _turn = threading.Lock()
@@ -52,9 +52,9 @@ class SourceBusy(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Limits of a fetch: hosts beside the Internet's, bytes, seconds.
+    """Limits of a fetch: allowed hosts in private networks, bytes, seconds.
 
-    `any_rsync` allows rsync servers: rsync is a large C program that meets a foreign server.
+    `any_rsync` allows rsync servers; off by default, because rsync is a large C program.
     """
 
     any_private: bool = False
@@ -75,7 +75,7 @@ def fetch(url: str, folder: Path, rules: Rules) -> Path:
             if not rules.any_rsync:
                 msg = (
                     "This server fetches nothing by rsync. "
-                    "Hint: give an https address, or an operator sets RSYNC_SOURCES=true."
+                    "Hint: give an https address, or ask an operator to set RSYNC_SOURCES=true."
                 )
                 raise BadSource(msg)
             return _by_rsync(place, folder, rules)
@@ -266,19 +266,19 @@ def _too_slow(url: str, rules: Rules) -> SourceFailed:
 
 
 def _require_safe_rsync(program: str) -> None:
-    """Raise `SourceFailed` unless rsync has the repairs of January 2025.
+    """Raise `SourceFailed` unless rsync has the security fixes of January 2025.
 
-    Before them a server could read and write files of its client (CVE-2024-12086, -12087).  The
-    repairs raised the protocol's version, also where a distribution kept the program's.
+    Without them a server can read and write files of its client (CVE-2024-12086, -12087).  The
+    fixes raised the version of the protocol, even where a distribution kept the program's.
     """
-    done = subprocess.run(  # noqa: S603  the program that was found
+    done = subprocess.run(  # noqa: S603  the program on the search path
         [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
     )
     match = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
     if match is None or int(match[2]) < MIN_RSYNC_PROTOCOL:
         version = match[1].decode("ascii", "replace") if match else "of an unknown version"
         msg = (
-            f"The rsync of this server ({version}) has known security holes. Hint: install 3.4.0"
+            f"The rsync of this server ({version}) has known vulnerabilities. Hint: install 3.4.0"
             " or your distribution's security update, or give an https address."
         )
         raise SourceFailed(msg)
@@ -352,9 +352,9 @@ def post(
 ) -> Posted:
     """Send a body to an http(s) address, once; redirects are not followed.
 
-    As for fetching, the connection goes to an address that was judged.  `timeout` is for each step,
-    `seconds` for all of it.  Raises `BadSource` for an address of this server's own network whose
-    host is not among `private_hosts`, and `SourceFailed`.
+    As for fetching, the connection goes to an address that was checked.  `timeout` limits each
+    step, `seconds` all of them.  Raises `BadSource` for an address of this server's own network
+    whose host is not among `private_hosts`, and `SourceFailed`.
     """
     place = sources.read_web(url)
     limit = _Limit(seconds)
@@ -373,6 +373,6 @@ def post(
         except (OSError, http.client.HTTPException) as error:
             why = f"no answer within {seconds:g} s" if limit.is_over else repr(error)
             raise SourceFailed(f"{url} does not answer: {why}.") from error
-    if limit.is_over:  # and what was broken off may look like an end
+    if limit.is_over:  # an answer that was cut off may look complete
         raise SourceFailed(f"{url} does not answer: no answer within {seconds:g} s.")
     return Posted(answer.status, answer.reason, excerpt)

@@ -6,11 +6,11 @@ Under ``settings.KEYS_DIR``, a folder for the owner only::
     code_sign_private.<n>, code_sign_public.<n>  earlier pairs, to vouch for the current one
     code_sign_rotation.<n>                       signature by pair <n> over the current public key
     upload_grant_keys                            "<id> <secret>" a line, newest first
-    upload_grant_keys.revoked                    lines that grant nothing any more
+    upload_grant_keys.revoked                    revoked lines
     account_seal_key                             Fernet keys, one a line, newest first
 
-With `ONLINE_SIGNING` off the private halves are on another machine (docs/signing.md).  Clients take
-any signed text for a new key, so what is signed is a content that is looked at, never a digest.
+With `ONLINE_SIGNING` off the private halves are on another machine (docs/signing.md).  Clients
+accept any signed text as a new key, so functions sign contents, which they check, never digests.
 A key file that changes is read again, so that no process needs a restart after a rotation.
 """
 
@@ -62,7 +62,7 @@ class BadKey(ValueError):
 
 
 class KeyShaped(ValueError):
-    """A content that clients could take for a public key; it is never signed."""
+    """The content could be taken for a public key by clients, and is never signed."""
 
 
 class BadRotation(ValueError):
@@ -74,7 +74,7 @@ class Grant(enum.Enum):
 
     GOOD = "good"
     BAD = "bad"
-    #: By a key that an operator has revoked: its thief could have made the signature.
+    #: By a revoked key: a thief of the key could have made the signature.
     REVOKED = "revoked key"
     #: Well formed, but by a key that is not here: one that an operator can put back.
     UNKNOWN_KEY = "unknown key"
@@ -98,8 +98,8 @@ class _PrivateKey:
 def ensure_keys() -> None:
     """Make what is missing in the keys folder; several processes may do so at once.
 
-    A public code-sign key without its private half is left alone: that half is on another machine.
-    With `ONLINE_SIGNING` off no pair is made here, for the same reason.
+    A public code-sign key without its private half is kept: that half is on another machine.
+    With `ONLINE_SIGNING` off no pair is created here, for the same reason.
     """
     with _key_folder_locked() as folder:
         has_private = (folder / "code_sign_private").exists()
@@ -115,7 +115,7 @@ def ensure_keys() -> None:
 
 
 class NewCodeSignKey:
-    """A code signing pair that was just made and is not in force yet."""
+    """A new code signing pair that is not installed yet."""
 
     def __init__(self) -> None:
         self._private = _new_private_key()
@@ -125,7 +125,7 @@ class NewCodeSignKey:
         return _sign(_signable_md5(content), self._private)
 
     def install(self, *, revoke: bool = False) -> None:
-        """Put it in force; the current pair stays to vouch for it (PROTOCOL 4.4).
+        """Install it; the current pair is kept to sign the rotation (PROTOCOL 4.4).
 
         With `revoke` the earlier private keys sign the new public key now, once, and are deleted.
         """
@@ -138,18 +138,18 @@ class NewCodeSignKey:
 
 
 def rotate_code_sign_key(*, revoke: bool = False) -> None:
-    """Make a new code signing pair and put it in force, as `NewCodeSignKey.install` does."""
+    """Create and install a new code signing pair, as `NewCodeSignKey.install` does."""
     NewCodeSignKey().install(revoke=revoke)
 
 
 def install_code_sign_key(
     public_text: str, rotation_signatures: Collection[str] = (), *, revoke: bool = False
 ) -> None:
-    """Put a public key in force whose private half is on another machine.
+    """Install a public key whose private half is on another machine.
 
-    `rotation_signatures` are by earlier keys over the new one, stripped: clients that hold the
-    signer's key take the new one over.  With `revoke` the earlier private keys that are here sign
-    it as well, once, and are deleted.  Raises BadKey for a text that is no public key, and
+    `rotation_signatures` are by earlier keys over the stripped new key: clients that hold the
+    signer's key accept the new one.  With `revoke` the earlier private keys that are here sign
+    it as well, once, and are deleted.  Raises BadKey for a text that is not a public key, and
     BadRotation for a signature by none of the earlier keys.
     """
     new = _canonical_public_text(public_text)
@@ -189,9 +189,9 @@ def _check_rotations(folder: Path, new: str, signatures: Collection[str]) -> Non
     for signature in signatures:
         if not any(verify(digest, signature, public) for public in earlier):
             message = (
-                "A rotation signature is by none of this project's keys over the new key.\n"
+                "A rotation signature over the new key is not by one of this project's keys.\n"
                 "Hint: make it by `python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC`, with the "
-                "private half of the key in force until now."
+                "private half of the current key."
             )
             raise BadRotation(message)
 
@@ -231,12 +231,12 @@ def private_code_sign_key_is_here() -> bool:
 
 
 def rotate_upload_grant_key(*, revoke: bool = False) -> None:
-    """Grant uploads by a new key from now on; the earlier ones stay good unless `revoke`."""
+    """Grant uploads by a new key from now on; earlier keys stay valid unless `revoke`."""
     with _key_folder_locked() as folder:
         path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
         earlier = path.read_text()
         if revoke:
-            # First: a crash leaves the keys in both files, good still, and the command is repeated.
+            # Written first: after a crash the keys are in both files, still valid; run it again.
             before = revoked.read_text() if revoked.exists() else ""
             _save(revoked, earlier + before)
         _save(path, _new_grant_line() + ("" if revoke else earlier))
@@ -362,18 +362,18 @@ def code_sign_key_text() -> str:
 def sign(content: bytes | BinaryIO) -> str:
     """Return the signature over a content, as ``<file_signature>`` holds it.
 
-    An open file is read from where it stands.  Raises KeyShaped for a content that clients could
-    take for a public key, and KeyMissing where the private key is kept elsewhere.
+    An open file is read from its current position.  Raises KeyShaped for a content that clients
+    could take for a public key, and KeyMissing where the private key is kept elsewhere.
     """
     return _sign(_signable_md5(content), _load("code_sign_private", _parse_private))
 
 
 def refuse_key_shaped(start: bytes, name: str = "The content") -> None:
-    """Raise KeyShaped if a content that begins so could be taken for a public key by a client."""
+    """Raise KeyShaped if clients could take a content that begins with `start` for a public key."""
     if looks_like_key(start):
         message = (
             f"{name} could be taken for a public key by a client: a signature over it would "
-            "replace the project's key. Hint: put a line of words, such as a comment, at its "
+            "replace the project's key. Hint: put a line of text, such as a comment, at its "
             "beginning, or compress it."
         )
         raise KeyShaped(message)
@@ -413,7 +413,7 @@ def rotation_signature(old_public_text: str) -> str | None:
 
 
 def _rotation_by(public: Path, digest: str) -> str | None:
-    """The signature by a key over the current one: that of another machine, or made here."""
+    """Return a key's signature over the current one, made on another machine or here, or None."""
     with contextlib.suppress(KeyMissing):
         signature = _load(f"code_sign_rotation{public.suffix}", _stripped)
         if verify(digest, signature, _load(public.name, _stripped)):

@@ -82,7 +82,7 @@ def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None
 
 
 def check(name: str, options: object) -> None:
-    """Raise `UnknownGenerator` or `BadOptions`; runs no science, and misses faults only it finds."""
+    """Raise `UnknownGenerator` or `BadOptions`.  Runs no science, which may find more faults."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     allowed(name, options, settings.PLUGINS)

@@ -165,8 +165,8 @@ HELPS = {
     "host_scale_check": "Scale a host's claims only once it has been right for long.",
     "non_cpu_intensive": "Runs beside other work, one at a time.",
     "fraction_done_exact": "Clients may trust the fraction that it reports as done.",
-    "trickle_handlers": 'A JSON object, such as {"checkpoint": "on_checkpoint"}: which handler of '
-    "the allow-list (PLUGINS) takes which variety.",
+    "trickle_handlers": 'A JSON object, such as {"checkpoint": "on_checkpoint"}: for each '
+    "variety a handler of the allow-list (PLUGINS).",
     "generator": "Makes workunits when few are unsent: a name of the allow-list (PLUGINS), or "
     "copy:WORKUNIT.",
     "cushion": "As many unsent results are kept ready by the generator; 0: none.",

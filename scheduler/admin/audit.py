@@ -1,4 +1,4 @@
-"""The audit log as staff sees it, with actors and addresses."""
+"""The admin page of the audit log, with links by actor and address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.models import AuditEntry
 
 @admin.register(AuditEntry, site=staff)
 class AuditEntryAdmin(RecordAdmin):
-    """Log-ins, use of keys and tokens, publishing, rights; the newest first."""
+    """The list of audit entries, newest first."""
 
     list_display = ("when", "event_name", "by_and_from", "subject_and_details")
     list_filter = ("event", "at")
@@ -31,7 +31,7 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="when (UTC)")
     def when(self, entry: AuditEntry) -> str:
-        """The time to the second."""
+        """Return the time, to the second."""
         return f"{entry.at:%Y-%m-%d %H:%M:%S}"
 
     @admin.display(description="actor and address")

@@ -43,7 +43,7 @@ _BIGINT_MAX = 2**63 - 1
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
-    """Return whether the member of staff has a right of the domain."""
+    """Return whether the member of staff has a right (`policy.roles.Right`)."""
     return isinstance(request.user, Account) and request.user.has_right(right)
 
 
@@ -93,7 +93,7 @@ class StaffAdmin(Base):
     helps: Mapping[str, str] = {}
     #: False where no text column has an index: then `search_fields` only makes the box appear.
     searches_texts = True
-    #: The right that adding and changing rows needs, beside Django's permission for the page.
+    #: The right that adding and changing rows needs, in addition to Django's permission.
     change_right: ClassVar[Right | None] = None
     #: The audit event of an addition or change; None where an operation records it.
     audit_event: ClassVar[Event | None] = None
@@ -110,13 +110,13 @@ class StaffAdmin(Base):
         return self.change_right is None or has_right(request, self.change_right)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record it in the audit log, too."""
+        """Record the addition in the audit log, too."""
         if self.audit_event is not None:
             self.record(self.audit_event, obj, {"added": True})
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record it in the audit log, too: names of fields, never their values."""
+        """Record the names of the changed fields in the audit log, too, without their values."""
         if self.audit_event is not None:
             self.record(self.audit_event, obj, {"changed": changed_fields(message)})
         return super().log_change(request, obj, message)
@@ -127,7 +127,7 @@ class StaffAdmin(Base):
         audit.record(event, now=timezone.now(), subject=subject, details=details)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Return initial values from the query; a related row is named by a number or left out."""
+        """Return initial values from the query, without related rows that are not ids."""
         related = {field.name for field in self.opts.get_fields() if field.is_relation}
         return {
             name: value
@@ -214,7 +214,7 @@ class RecordInline(WrittenByPrograms, InlineBase):
 
 
 def changed_fields(message: Any) -> list[str]:
-    """Return the names of the fields in a message that Django's admin makes for its history."""
+    """Return the names of the fields in a history message of Django's admin."""
     names: list[str] = []
     for part in message if isinstance(message, list) else ():
         if isinstance(part, dict):

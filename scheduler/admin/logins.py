@@ -1,4 +1,4 @@
-"""Throttle buckets, known networks and invitations, as staff sees them."""
+"""The admin pages of throttle buckets, known networks and invitations."""
 
 from __future__ import annotations
 

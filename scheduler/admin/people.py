@@ -33,7 +33,7 @@ class NewAccountForm(Passwords, AccountForm):
     """Asks for what an account needs; `operations.accounts` makes it."""
 
     required_css_class = "required"
-    #: The hash of the password, made before the transaction in which the form is saved.
+    #: The hash of the password, computed before the transaction in which the form is saved.
     stored_password: str | None = None
     password1, password2 = SetPasswordMixin.create_password_fields()
 
@@ -177,7 +177,7 @@ class AccountAdmin(StaffAdmin, UserBase):
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse accounts that may more than the member of staff, their passwords included."""
+        """Refuse accounts that have rights which the member of staff lacks."""
         if not super().has_change_permission(request, obj):
             return False
         return obj is None or (
@@ -185,11 +185,11 @@ class AccountAdmin(StaffAdmin, UserBase):
         )
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Keep Django's history; the operation has written the audit log."""
+        """Write Django's history only: the operation has written the audit log."""
         return admin.ModelAdmin.log_addition(self, request, obj, message)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """Let only superusers make a new account a member of staff."""
+        """Show the staff flag of a new account to superusers only."""
         fieldsets = super().get_fieldsets(request, obj)
         if obj is not None or request.user.is_superuser:
             return fieldsets
@@ -223,7 +223,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         return super().add_view(request, form_url, extra_context)
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """Hand a new account's form the hash of its password."""
+        """Pass the hash of its password to the form of a new account."""
         if not change:
             form.stored_password = self._stored_passwords.get(request)
         return super().save_form(request, form, change)
@@ -251,7 +251,7 @@ class AccountAdmin(StaffAdmin, UserBase):
             super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save groups and permissions; record which rights were given and taken."""
+        """Save groups and permissions; record the rights that were given and taken."""
         if not change:  # a new account has no groups yet, and its form has made another object
             super().save_related(request, form, formsets, change)
             return
@@ -305,22 +305,22 @@ class TeamAdmin(StaffAdmin):
 
 @admin.register(Group, site=staff)
 class StaffGroupAdmin(GroupAdmin):
-    """Roles: those of the release, which stay as they are, and others that superusers make."""
+    """Roles: those of the release, which are read-only, and others that superusers create."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Let only superusers make groups: a group can give every right."""
+        """Let only superusers create groups: a group can give every right."""
         return _is_superuser(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let only superusers change groups, and no account the roles that `migrate` resets."""
+        """Let only superusers change groups; roles of the release cannot be changed."""
         return _is_superuser(request) and not _is_built_in(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let only superusers delete groups, and no account the roles of the release."""
+        """Let only superusers delete groups; roles of the release cannot be deleted."""
         return _is_superuser(request) and (obj is None or obj.name not in ROLES)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save the permissions; record which were given and taken."""
+        """Save the permissions; record those that were given and taken."""
         group = form.instance
         before = set(group.permissions.values_list("codename", flat=True))
         super().save_related(request, form, formsets, change)

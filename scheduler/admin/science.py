@@ -17,9 +17,9 @@ from scheduler.operations.audit import Event
 from scheduler.policy import plan_classes
 from scheduler.policy.roles import Right
 
-#: Options that hold secrets, such as a webhook's: shown only to those who may set them.
+#: Options that may contain secrets, such as a webhook's: shown only to staff that may set them.
 SECRET_FIELDS = ("assimilator_options",)
-#: Fields that decide which code runs on the server and what is paid: `administer_project` only.
+#: Fields that decide which code runs on the server, and the credit: `administer_project` only.
 RESERVED_FIELDS = (
     "weight",
     "validator",
@@ -59,7 +59,7 @@ class AppForm(FormBase):
         return cleaned
 
     def _post_clean(self) -> None:
-        """Judge the app that would be saved: who does not see a field sets the others."""
+        """Check the app that would be saved, with stored values for fields that are not shown."""
         super()._post_clean()  # type: ignore[misc]  # the stubs lack it
         is_new_kind = "kind" in self.changed_data or self.instance.pk is None
         for name, refusal in apps.faults(self.instance, self.fields, is_new_kind=is_new_kind):
@@ -109,7 +109,7 @@ class AppAdmin(StaffAdmin):
         return ("name", *(["kind"] if is_published else []), *fixed)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """Leave out what holds secrets, unless the member of staff may set it."""
+        """Leave out fields that may contain secrets, unless the member of staff may set them."""
         fieldsets = super().get_fieldsets(request, obj)
         if has_right(request, Right.ADMINISTER_PROJECT):
             return fieldsets
@@ -127,7 +127,7 @@ class AppAdmin(StaffAdmin):
         )
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Refuse to filter by what holds secrets: it would tell them letter by letter."""
+        """Refuse filters by fields with secrets: repeated queries could reveal them bit by bit."""
         if lookup.startswith(SECRET_FIELDS):
             return False
         return super().lookup_allowed(lookup, value, request)

@@ -29,18 +29,18 @@ View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 class RefusableForm(forms.BaseForm):
-    """A form that checks a password; a refused attempt decides the status of its page."""
+    """A form that checks a password; a refused attempt sets the status of its page."""
 
     refusal: TooManyAttempts | HashQueueFull | None = None
 
     def refuse_attempt(self, refusal: TooManyAttempts | HashQueueFull) -> ValidationError:
-        """Keep the refusal for the page, and return it as the form's error."""
+        """Store the refusal for the page, and return it as the form's error."""
         self.refusal = refusal
         return ValidationError(str(refusal), code="throttled")
 
 
 class LogInForm(RefusableForm, AdminAuthenticationForm):
-    """Asks for e-mail address and password; shows why an attempt was not checked."""
+    """The log-in form; shows why an attempt was not checked."""
 
     def clean(self) -> dict[str, Any]:
         """Check the password, unless the throttle or the hash queue refuses."""
@@ -51,20 +51,20 @@ class LogInForm(RefusableForm, AdminAuthenticationForm):
 
 
 class RevokesKeysForm(forms.Form):
-    """Asks whether a new password also revokes the keys of attached computers."""
+    """A form with the option to revoke the keys of attached computers."""
 
     revoke_host_keys = forms.BooleanField(
         required=False,
         label="Revoke the keys of attached computers, too",
         help_text=(
             "Every computer must be attached again; stock BOINC clients lose the work they hold. "
-            "API tokens, submission keys, the weak key and other sessions end in any case."
+            "API tokens, submission keys, the weak key and other sessions are revoked in any case."
         ),
     )
 
 
 class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
-    """Asks for the old password and the new one twice; stores the hash of BOINC's digest."""
+    """The form to change one's own password; stores the hash of BOINC's digest."""
 
     required_css_class = "required"
     request: HttpRequest | None = None
@@ -84,7 +84,7 @@ class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
         return old
 
     def save(self, commit: bool = True) -> Account:
-        """Change the password by the operation for it."""
+        """Change the password by `operations.accounts`."""
         return set_password(
             self.user,
             self.cleaned_data["new_password1"],
@@ -116,7 +116,7 @@ class StaffSite(AdminSite):
     empty_value_display = "–"
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
-        """Attribute what a page changes, in the audit log, to the account that is logged in."""
+        """Attribute the audit entries of a page to the account that is logged in."""
 
         @wraps(view)
         def attributed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

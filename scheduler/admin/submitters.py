@@ -37,19 +37,19 @@ class AppsOfSubmitter(InlineBase):
     extra = 0
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse those who may not give `may_manage`: they could move it to another app."""
+        """Refuse staff that may not give `may_manage`: they could move it to another app."""
         return super().has_change_permission(request, obj) and _may_give_apps(request)
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
-        """Let only those who may publish every app let others publish one."""
+        """Make `may_manage` read-only for staff that may not publish every app."""
         return () if _may_give_apps(request) else ("may_manage",)
 
 
 @admin.register(Submitter, site=staff)
 class SubmitterAdmin(StaffAdmin):
-    """People who submit, or did: a row without apps keeps the share and the clock."""
+    """Present and former submitters: a row without apps keeps the share and the clock."""
 
     change_right = Right.ADMINISTER_PROJECT
     audit_event = Event.RIGHTS_CHANGED
@@ -183,7 +183,7 @@ class ApiTokenAdmin(RecordAdmin):
             revoked += api_tokens.revoke(account=token.account, token_id=token.pk, now=now)
         self.message_user(request, f"{revoked} tokens are revoked.")
         if kept:
-            msg = f"{kept} tokens are superusers'. Hint: ask a superuser to revoke them."
+            msg = f"{kept} tokens belong to superusers. Hint: ask a superuser to revoke them."
             self.message_user(request, msg, messages.ERROR)
 
 

@@ -1,10 +1,10 @@
 """Checks for nginx whether a caller may send a body, before any of it is read.
 
-nginx calls this by `auth_request`.  The request brings the caller's `Authorization`; the method
+nginx calls this by `auth_request`.  The request has the caller's `Authorization`; the method
 and address of the caller's own request are in `X-Original-Method` and `X-Original-URI`.  The answer
 is 204, or the status with which the endpoint would refuse the caller: 401 or 403, and 503 while the
-database is away.  The problem that the endpoint would answer with is in the header `X-Problem`, as
-JSON in ASCII.
+database is unreachable.  The header `X-Problem` has the problem that the endpoint would
+return, as JSON in ASCII.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE})
 
 @csrf_exempt
 def admission(request: HttpRequest) -> HttpResponse:
-    """Answer 204 if the caller may send a body to the address that it names."""
+    """Answer 204 if the caller may send a body to the address in `X-Original-URI`."""
     try:
         _require_admission(request)
     except Exception as error:
@@ -50,7 +50,7 @@ def admission(request: HttpRequest) -> HttpResponse:
 
 
 def _require_admission(request: HttpRequest) -> None:
-    """Raise what the endpoint would raise before it reads a body."""
+    """Raise the error that the endpoint would raise before it reads a body."""
     match = resolve(request.headers.get("X-Original-URI", "").partition("?")[0])
     view_class = getattr(match.func, "cls", None)
     if view_class is None or not issubclass(view_class, APIView):
@@ -68,7 +68,7 @@ def _require_admission(request: HttpRequest) -> None:
     view.check_permissions(view.request)
     needed_scopes = needed(view, original.method)
     if view.request.auth is None:
-        # What everybody may send is small, and nginx does not ask about it.
+        # Operations without authentication have small bodies, which nginx does not check here.
         view.permission_denied(view.request)
     if needed_scopes is Scope.SUBMIT:
         submitters.require_submitter(cast("Any", view.request.user))

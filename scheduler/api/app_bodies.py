@@ -49,7 +49,7 @@ class AppOut(serializers.ModelSerializer[App]):
     versions = serializers.IntegerField(source="n_versions", help_text="How many there are.")
     workunit_defaults = JsonObject()
     validator_options = JsonObject(
-        allow_null=True, help_text="Shown to those who manage the app; null to others."
+        allow_null=True, help_text="Null for accounts that do not manage the app."
     )
     credit_per_workunit = serializers.FloatField()
     total_credit = serializers.FloatField()
@@ -96,7 +96,7 @@ class AppOut(serializers.ModelSerializer[App]):
         )
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        """Leave out what would help to deceive the validator."""
+        """Leave out the validator's options, which could help to deceive it."""
         shown: dict[str, Any] = super().to_representation(instance)
         if not instance.is_managed:
             shown["validator_options"] = None

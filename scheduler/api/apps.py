@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 
-#: Fields of an app that a token of scope `publish` may change: they belong to its programs.
+#: Fields of an app that a token of scope `publish` may change, because programs depend on them.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 
@@ -61,7 +61,7 @@ class Apps(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """Needs the right `manage_apps`; then versions of it are published."""
+        """Needs the right `manage_apps`. Publish a version afterwards."""
         wishes = self.body()
         submitters.require_manage(self.account, None)
         _refuse_reserved(request, wishes)

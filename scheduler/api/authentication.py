@@ -56,7 +56,7 @@ class BearerToken(BaseAuthentication):
 
 
 #: The right that an account needs for every operation of a scope; other rights depend on what
-#: the operation is about, and its handler asks for them.
+#: the object of the operation, and its handler checks them.
 _RIGHT_OF_SCOPE = {Scope.ADMINISTER: Right.ADMINISTER_PROJECT}
 
 
@@ -70,7 +70,7 @@ def may(request: Request, scope: Scope) -> bool:
 
 
 def has_right(request: Request, right: Right) -> bool:
-    """Return whether the account has a right that the scopes of its token let through."""
+    """Return whether the account has a right, and the scopes of its token allow it."""
     token = cast("ApiToken | None", request.auth)
     return token is not None and token.account.has_right(right)
 
@@ -107,7 +107,7 @@ class NeedsScope(BasePermission):
 
 
 def missing(request: Request, scope: Scope) -> PermissionDenied:
-    """Return the refusal of a token that lacks a scope, or whose account lacks its right."""
+    """Return the error for a token that lacks a scope, or whose account lacks its right."""
     token = cast("ApiToken", request.auth)
     if not getattr(token, f"may_{scope}"):
         return PermissionDenied(

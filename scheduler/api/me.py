@@ -29,7 +29,7 @@ class AccountOut(serializers.Serializer[object]):
     is_staff = serializers.BooleanField(help_text="Whether the account may open the admin site.")
     rights = serializers.ListField(
         child=serializers.ChoiceField([str(right) for right in Right]),
-        help_text="Those of the account that the scopes of the token let through.",
+        help_text="Those of the account that the scopes of the token allow.",
     )
 
 

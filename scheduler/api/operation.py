@@ -18,8 +18,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 class Scope(StrEnum):
     """A scope of a token; the rights of its account limit it (`policy.roles`)."""
 
-    READ = "read"  # what is one's own
-    SUBMIT = "submit"  # work, and changes of one's own batches
+    READ = "read"  # the account's own rows
+    SUBMIT = "submit"  # work, and changes of the account's own batches
     PUBLISH = "publish"  # versions and templates of apps
     MANAGE = "manage"  # other fields of apps, other people's batches
     ADMINISTER = "administer"

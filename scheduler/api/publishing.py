@@ -116,7 +116,7 @@ class Versions(VersionsOfApp):
         (`.tar`, `.tar.gz`, `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top. `command`: no
         file at all. `container`: `image`. The same again answers 200; other files under a number
         that clients may know are refused (409): they would never be fetched. A project that keeps
-        its private key on another machine takes `signatures` over the exact files, launcher and
+        its private key on another machine accepts `signatures` over the exact files, launcher and
         repacked archive included, and refuses a version without them.
         """
         app = App.objects.filter(name=name).first()

@@ -64,7 +64,7 @@ class NewToken(Strict):
         required=False,
         min_length=1,
         max_length=len(Scope),
-        help_text="Without any: all that the account, or the token in use, may give, but "
+        help_text="The default is all that the account, or the token in use, may give, except "
         "`administer`.",
     )
     expires_in_seconds = serializers.IntegerField(
@@ -155,7 +155,7 @@ class OneToken(Endpoint):
         access=Access.ANY,
     )
     def delete(self, request: Request, token_id: int) -> Response:
-        """For good, at once, and with all tokens created with it; also the one in use."""
+        """Permanent and immediate. Revokes tokens created with it, too. Also for the one in use."""
         now: datetime = self.now
         if not api_tokens.revoke(account=self.account, token_id=token_id, now=now):
             raise Http404

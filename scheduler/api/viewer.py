@@ -1,4 +1,4 @@
-"""Whose things may be seen and changed: one's own, or, with a right, everybody's."""
+"""The accounts whose rows may be seen and changed: the caller's, or with a right all."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def viewer_of(request: Request) -> Account | None:
-    """Return the account whose things may be seen; None if everybody's may.
+    """Return the account whose rows may be seen; None for all accounts.
 
-    The right `view_everything` comes through a token of scope `manage` or `administer`.
+    All accounts need the right `view_everything`, and scope `manage` or `administer`.
     """
     if has_right(request, Right.VIEW_EVERYTHING):
         return None
@@ -28,10 +28,10 @@ def viewer_of(request: Request) -> Account | None:
 
 
 def changer_of(request: Request) -> Account | None:
-    """Return the account whose batches may be changed; None if everybody's may.
+    """Return the account whose batches may be changed; None for all accounts.
 
-    One's own are changed with scope `submit`, those of others with scope `manage` and the right.
-    Raises `PermissionDenied` for a token of neither.
+    The account's own need scope `submit`, those of others scope `manage` and the right.
+    Raises `PermissionDenied` for a token with neither scope.
     """
     if has_right(request, Right.MANAGE_OTHERS_BATCHES):
         return None

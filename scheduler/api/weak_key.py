@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WeakKeyQuery(Strict):
-    """Whose weak key it is."""
+    """The e-mail address and password of the account."""
 
     email = serializers.CharField(max_length=254)
     password = serializers.CharField(max_length=1000, trim_whitespace=False)
@@ -32,7 +32,7 @@ class WeakKeyOut(serializers.Serializer[object]):
 
 
 class WeakKey(Endpoint):
-    """The weak key of one's own account."""
+    """The weak key of the caller's account."""
 
     @operation(
         "Read the weak account key",
@@ -44,7 +44,7 @@ class WeakKey(Endpoint):
         problems=(429,),
     )
     def post(self, request: Request) -> Response:
-        """By e-mail address and password.
+        """Requires the e-mail address and password.
 
         A computer attached with the weak key fetches and reports work, and cannot change the
         account's preferences. The key changes with the password.

@@ -80,7 +80,7 @@ class Conversation(BaseCommand):
 
 
 def shell_actor() -> str:
-    """Return the name of who runs a command, for the audit log: `shell:<user>`."""
+    """Return the actor of a command for the audit log: `shell:<user>`."""
     try:
         return f"shell:{getpass.getuser()}"
     except (KeyError, OSError):  # a container may run under a number without a name
@@ -88,7 +88,7 @@ def shell_actor() -> str:
 
 
 def as_shell(handle: Handle) -> Handle:
-    """Attribute what a command's `handle` changes, in the audit log, to who runs it."""
+    """Attribute the audit entries of a command's `handle` to the user who runs it."""
 
     @wraps(handle)
     def attributed(*args: Any, **options: Any) -> object:

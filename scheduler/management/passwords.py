@@ -13,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 
 VARIABLE = "MANYHANDS_PASSWORD"
 STDIN = "-"
-#: A password is one short line; a longer file was named by mistake.
+#: A password is one short line; a longer file is the wrong one.
 MAX_FILE_CHARACTERS = 4096
 VISIBLE = (
     "other users of this machine can read --password in the list of processes.\n"
@@ -38,7 +38,7 @@ def add_password_options(parser: CommandParser) -> None:
 def read_password(options: Mapping[str, Any], *, prompt: str) -> str:
     """Return the password that the options, the environment or the terminal provide.
 
-    Raises CommandError if there is none.
+    Raises CommandError if none of them does.
     """
     if (path := options.get("password_file")) is not None:
         return _first_line(path)

@@ -32,14 +32,14 @@ _FORMER_STAFF = "staff before roles"
 
 
 def keep_what_people_may(apps, schema_editor):  # noqa: ANN001, ANN201, ARG001  Django's signature
-    """Give existing staff, groups and tokens rights for their present uses; see docs/roles.md."""
+    """Give existing staff, groups and tokens the rights for their present uses; see docs/roles.md."""
     Account = apps.get_model("scheduler", "Account")
     ApiToken = apps.get_model("scheduler", "ApiToken")
     ContentType = apps.get_model("contenttypes", "ContentType")
     Group = apps.get_model("auth", "Group")
     Permission = apps.get_model("auth", "Permission")
 
-    # A token that could submit and administer could change what is other people's.
+    # A token that could submit and administer could change other people's batches.
     ApiToken.objects.filter(may_administer=True, may_submit=True).update(may_manage=True)
 
     # The rights of this group are set after the migrations, with those of the roles.

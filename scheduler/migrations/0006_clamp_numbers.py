@@ -1,6 +1,6 @@
-"""Move stored numbers of volunteers into the ranges that requests are read into since.
+"""Move stored numbers of volunteers into the ranges that the server now applies to requests.
 
-In batches of ids, each a transaction of its own; rows within the ranges are read and not written, so
+In batches of ids, one transaction each; rows within the ranges are not written, so
 a migration that was interrupted can be run again.  The ranges are copied here because those in
 `scheduler.wire.ranges` may change.
 """
@@ -66,7 +66,7 @@ def clamp(
     connection: BaseDatabaseWrapper, table: str, columns: dict[str, tuple[float, float]]
 ) -> int:
     """Clamp the columns of a table, batch by batch; returns the number of rows written."""
-    # A number that is no number is greater than every other one in PostgreSQL.
+    # NaN is greater than every other number in PostgreSQL.
     moved = ", ".join(
         f"{name} = greatest({low}, least({high}, {name}))" for name, (low, high) in columns.items()
     )

@@ -1,4 +1,4 @@
-"""The tables of the password doors: throttle buckets, known networks, invitations."""
+"""The tables of the login throttle and of invitations to create accounts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class ThrottleBucket(models.Model):
     """How much of one limit is used, shared by all processes (`operations.throttle`).
 
     The table is UNLOGGED (set by its migration): a crash of PostgreSQL empties it, which resets the
-    limits.  A row whose `empty_at` is past means the same as no row; the housekeeper deletes it.
+    limits.  A row whose `empty_at` has passed is equivalent to no row; the housekeeper deletes it.
     """
 
     #: The limit, and a keyed hash of the network or account that it counts.
     key = models.CharField(max_length=64, unique=True)
-    #: When the bucket is empty again: each attempt moves it one interval into the future.
+    #: When the bucket is empty again: each attempt moves this one interval into the future.
     empty_at = models.DateTimeField()
     #: Whether the last attempt had room in the bucket.
     was_allowed = models.BooleanField(default=True)

@@ -112,8 +112,8 @@ class Account(AbstractBaseUser, PermissionsMixin):
     def rights(self) -> frozenset[Right]:
         """The account's rights: all of a superuser's, else those of its groups and its own.
 
-        Read by one statement and kept as long as the object, as Django keeps permissions.  After
-        `act_through` only those that the token's scopes let through.
+        Read by one statement and cached on the object, as Django caches permissions.  After
+        `act_through` only those that the token's scopes allow.
         """
         if not self.is_active:
             return frozenset()
@@ -121,7 +121,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
         return rights if self._scopes is None else let_through(rights, self._scopes)
 
     def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
-        """Forget the rights, too: they depend on columns that are read again."""
+        """Clear the cached rights, too: they depend on columns that are read again."""
         super().refresh_from_db(*args, **kwargs)
         self.__dict__.pop("rights", None)
 
@@ -130,7 +130,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
         return right in self.rights
 
     def act_through(self, scopes: Collection[str]) -> None:
-        """Limit the rights of this object to those that a token of these scopes lets through."""
+        """Limit the rights of this object to those that a token of these scopes allows."""
         self._scopes = frozenset(scopes)
         self.__dict__.pop("rights", None)
 

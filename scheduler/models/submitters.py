@@ -82,7 +82,7 @@ class ApiToken(models.Model):
     account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     token_hash = models.CharField(max_length=64, unique=True)
-    #: The token that this one was created with; revoking that one revokes this one.
+    #: The token that created this one; revoking it revokes this one, too.
     parent = models.ForeignKey("self", models.SET_NULL, null=True, related_name="children")
     may_submit = models.BooleanField(default=False)
     may_read = models.BooleanField(default=True)

@@ -4,7 +4,7 @@ Theory of operation.  A key is stored hashed, to be recognized, and sealed, to b
 log-in.  An account has one current strong key and one current weak key.  The weak key is derived
 from the current strong key and the stored password hash, and renewed with either (PROTOCOL 1.6);
 it is recognized by its own hash, so that a rehashed password changes no key (trap 31).  Submission
-keys are never current: log-in cannot return one.  Every change holds the account's lock.
+keys are never current, so log-in cannot return one.  Every change holds the account's lock.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def new_key(
     kind: AccountKey.Kind = AccountKey.Kind.STRONG,
     now: datetime,
 ) -> str:
-    """Create a further strong or submission key; its text is returned this once.
+    """Create another strong or submission key; its text can be read only from this return value.
 
-    The current keys stay.  Refuses an empty or too long name (`BadName`), and a weak key, of which
-    an account has one (`AccountRefused`).
+    The current keys stay valid.  Raises `BadName` for an empty or too long name, and
+    `AccountRefused` for a weak key, of which an account has only one.
     """
     if not 0 < len(name) <= _MAX_KEY_NAME:
         msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
@@ -94,7 +94,7 @@ def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet
 
 
 def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
-    """Record who calls by a submission key: once a day for each address."""
+    """Record the use of a submission key in the audit log, once a day for each address."""
     audit.identify(account)
     audit.record_daily(
         audit.Event.KEY_USED,

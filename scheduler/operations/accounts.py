@@ -2,11 +2,11 @@
 
 Theory of operation.  One secret serves the client's dialog and the web form: BOINC's
 ``md5(password + lower(e-mail))``, here the *password digest*, of which Django's hash is stored.
-Keys, which clients send afterwards, are the business of `operations.account_keys`.
+`operations.account_keys` manages the keys that clients send afterwards.
 
 Every function that checks a password charges the throttle first (`operations.throttle`), if the
-caller states the `address` the attempt came from; None means the shell.  `project.hashers` hashes
-passwords in a queue, outside transactions and without a database connection
+caller passes the `address` that the attempt came from; None means the shell.  `project.hashers`
+hashes passwords in a queue, outside transactions and without a database connection
 (`operations.hashing`).
 
 Errors carry `error_num`, BOINC's number for them.
@@ -198,7 +198,7 @@ def _new_hash(passwd_hash: str, email: str, attempt: throttle.Attempt | None) ->
 def _check_open_to(invite_code: str, now: datetime) -> None:
     project = settings.PROJECT
     if project.account_creation is AccountCreation.CLOSED:
-        msg = f"{project.name} takes no new accounts. Hint: ask its staff for one."
+        msg = f"{project.name} does not accept new accounts. Hint: ask its staff for one."
         raise AccountCreationDisabled(msg)
     if project.account_creation is AccountCreation.INVITATION:
         invitations.require_valid(invite_code, now=now)
@@ -287,9 +287,9 @@ def look_up(
 def log_in(
     *, email: str, password: str, door: str, address: str | None, record: bool = True, now: datetime
 ) -> Account | None:
-    """Return the account of an e-mail address and password; None if they are of no active one.
+    """Return the active account of an e-mail address and password, or None.
 
-    Every outcome takes one hash, so that its time does not tell whether the account exists.
+    Every outcome costs one hash, so that the time does not reveal whether the account exists.
     `record` writes the audit log (the admin's log-in has signals for that).  Raises
     `TooManyAttempts`, `HashQueueFull`.
     """
@@ -352,7 +352,7 @@ class MasterPasswordBackend(ModelBackend):
         password: str | None = None,
         **kwargs: Any,
     ) -> Account | None:
-        """Return the account if the password is its own, else None.
+        """Return the account if the password is correct, else None.
 
         Raises `TooManyAttempts`, `HashQueueFull`.  Without a request nothing is throttled.
         """
@@ -366,7 +366,7 @@ class MasterPasswordBackend(ModelBackend):
             door="admin",
             address=address,
             record=False,
-            now=timezone.now(),  # noqa: TID251  Django's signature has no place for it
+            now=timezone.now(),  # noqa: TID251  Django's signature has no parameter for it
         )
 
 
@@ -442,7 +442,7 @@ def _taken(email: str) -> str:
 
 def _matches(account: Account, passwd_hash: str, key: str) -> bool:
     if not _DIGEST.fullmatch(passwd_hash.lower()):
-        return False  # nothing else was ever stored, and only ASCII text can be compared
+        return False  # stored digests are ASCII, and only ASCII text can be compared
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
     # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()

@@ -35,7 +35,7 @@ class WrongPassword(ValueError):
 def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
     """Return the account of an e-mail address and password.
 
-    Raises `WrongPassword`, which does not tell which of them is wrong, `TooManyAttempts`,
+    Raises `WrongPassword` if either is wrong, without a distinction, `TooManyAttempts`,
     `HashQueueFull`.
     """
     account = log_in(email=email, password=password, door="tokens", address=address, now=now)
@@ -53,7 +53,7 @@ def create_by_token(
     expire_at: datetime | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Create a token with no more scopes, and no later end, than the one it is created with.
+    """Create a token with no more scopes, and no later expiry, than the token that creates it.
 
     Raises `TokenRefused`.
     """
@@ -87,7 +87,7 @@ def scopes_of(token: ApiToken) -> list[str]:
 
 
 def default_scopes(account: Account) -> list[str]:
-    """Return the scopes of a log-in that names none: all that the account may give, but one.
+    """Return the scopes of a log-in that names none: all that the account may give, except one.
 
     `administer` must be requested by name.
     """
@@ -130,7 +130,7 @@ def create(
     grantable = roles.grantable_scopes(account)
     if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
         msg = (
-            f"{account} has no right that scope {beyond[0]!r} stands for. "
+            f"{account} has no right of the scope {beyond[0]!r}. "
             f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
         )
         raise TokenRefused(msg)
@@ -166,7 +166,7 @@ def create(
 
 
 def _require_live(parent: ApiToken) -> None:
-    """Raise `TokenRefused` if a token was revoked meanwhile; its account is locked."""
+    """Raise `TokenRefused` if the token was revoked concurrently; its account is locked."""
     if not ApiToken.objects.filter(pk=parent.pk, revoked_at__isnull=True).exists():
         msg = "The token in use was revoked. Hint: log in again."
         raise TokenRefused(msg)
@@ -175,17 +175,17 @@ def _require_live(parent: ApiToken) -> None:
 def _require_same_password(account: Account) -> None:
     """Lock the account; raise `WrongPassword` if its password changed since it was read.
 
-    A concurrent change revokes all tokens: one that the old password allowed must not follow.
+    A concurrent change revokes all tokens; no token may be created by the old password after it.
     """
     if lock(account).password != account.password:
-        msg = "The password was changed meanwhile. Hint: log in again."
+        msg = "The password was changed in the meantime. Hint: log in again."
         raise WrongPassword(msg)
 
 
 def recognise(text: str, *, now: datetime) -> ApiToken | None:
-    """Find the token, with its account; None if it is revoked or expired, or its owner inactive.
+    """Return the token, with its account; None if it is revoked or expired, or its owner inactive.
 
-    The account's rights are limited to those that the token's scopes let through.  The first use
+    The account's rights are limited to those that the token's scopes allow.  The first use
     of a day is recorded, for each address that the token is used from.
     """
     if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_TEXT:
@@ -218,7 +218,7 @@ def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
     """
     tokens = ApiToken.objects.filter(account=account, revoked_at__isnull=True)
     with transaction.atomic():
-        lock(account)  # so that no token is created with it meanwhile
+        lock(account)  # so that no token is created with it concurrently
         revoked = bool(tokens.filter(pk=token_id).update(revoked_at=now))
         parents = [token_id] if revoked else []
         while parents:

@@ -3,8 +3,9 @@
 Theory of operation.  A version is known to clients by four facts (app, platform, number, plan
 class) and never changes once they know it (PROTOCOL trap 5); its files' names contain the version
 and the hash (trap 4).  Publishing the same again changes nothing; publishing something else under
-known facts is refused.  Signatures are made here only with `ONLINE_SIGNING` on; else they come with
-the files, made on another machine (docs/signing.md), and are verified before anything is written.
+known facts is refused.  Signatures are made here only with `ONLINE_SIGNING` on; else the caller
+passes signatures from another machine (docs/signing.md), which are verified before anything is
+written.
 """
 
 from __future__ import annotations
@@ -82,11 +83,11 @@ class VersionExists(ValueError):
 
 
 class BadSignature(ValueError):
-    """A signature that came with a version is not the project's. Hint: sign the file again."""
+    """A given signature is not by the project's key. Hint: sign the file again."""
 
 
 class SignatureMissing(BadSignature):
-    """The server does not sign by itself, and no signature came. Hint: the message names files."""
+    """The server does not sign, and a signature is missing. Hint: the message names the files."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """Name the files, and the commands that sign them."""
@@ -180,7 +181,7 @@ def publish_package(
 ) -> list[Published]:
     """Publish one package for several platforms, in the caller's transaction.
 
-    `signed` has the package's files, as `sign` gave them.  Raises as `publish` does, and
+    `signed` has the package's files, as `sign` returned them.  Raises as `publish` does, and
     `SignatureMissing`.
     """
     if not 0 < facts.version_num <= _MAX_VERSION:
@@ -303,10 +304,10 @@ def given_signatures(
     *,
     public_key: str | None = None,
 ) -> list[str | None]:
-    """Verify the signatures that came with files, and return that of each file, None without one.
+    """Verify the given signatures of files; return the signature of each file, None without one.
 
-    By the current public key, or `public_key`.  Raises `BadPackage` for a content that clients
-    could take for a key, and `BadSignature` for a signature that is over none of the files.
+    Uses the current public key, or `public_key`.  Raises `BadPackage` for a content that clients
+    could take for a key, and `BadSignature` for a signature over none of the files.
     """
     signatures_by_file: list[str | None] = []
     unused = dict(signatures)
@@ -345,10 +346,10 @@ def sign(
     contents: Sequence[storage.Staged],
     signatures: Mapping[str, str] | None = None,
 ) -> Signed:
-    """Verify the signatures that came with a package, and make the others where the server may.
+    """Verify the given signatures of a package, and make the others if the server may.
 
-    `signatures` were made on another machine, by the names they came under.  To be called before
-    the contents are kept.  Raises as `given_signatures` does, and `signing.KeyMissing`.
+    `signatures` were made on another machine; their keys are file names.  Call this before the
+    contents are stored.  Raises as `given_signatures` does, and `signing.KeyMissing`.
     """
     supplied = given_signatures(package.files, contents, signatures or {})
     made_here = [signature is None and settings.PROJECT.online_signing for signature in supplied]

@@ -92,7 +92,7 @@ def change(app: App, *, now: datetime, **facts: Any) -> App:
     return app
 
 
-#: Facts whose values decide what code runs, or what is paid; of others only the names are kept.
+#: Facts whose values decide which code runs, or the credit; of others only the names are kept.
 _AUDITED_VALUES = frozenset(
     {
         "assimilator",
@@ -109,7 +109,7 @@ _AUDITED_VALUES = frozenset(
 
 
 def audit_details(app: App, names: Iterable[str]) -> dict[str, Any]:
-    """Return what the audit log keeps of a change: names, and values that cannot be secrets."""
+    """Return the details of a change for the audit log: names, and values that are not secret."""
     changed = sorted(names)
     return {"changed": changed} | {
         name: getattr(app, name) for name in changed if name in _AUDITED_VALUES
@@ -157,9 +157,9 @@ def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
 
 
 def faults(app: App, facts: Container[str], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
-    """Find what only daemons and submissions would meet later, among some facts of an app.
+    """Yield faults in some facts of an app that otherwise daemons or submissions would find later.
 
-    Science, defaults, templates, and a kind that is switched off; each with its column.
+    Checks science, defaults, templates and disabled kinds; each fault comes with its column.
     """
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
         yield "kind", COMMANDS_ARE_OFF

@@ -1,6 +1,6 @@
 """Write the security audit log [operations].
 
-An edge (a view, a command, the admin) states the actor once, by `acting`; the
+An edge (a view, a command, the admin) sets the actor once, by `acting`; the
 operations below it call `record` in the transaction of the change, so that an entry and its change
 are committed together or not at all.  Passwords, keys and tokens never appear in an entry.
 
@@ -50,7 +50,7 @@ _NO_ACTOR = Actor()
 def acting(
     *, account_id: int | None = None, name: str = "", address: str | None = None
 ) -> Iterator[None]:
-    """Attribute what is recorded inside the block to this account, name and address."""
+    """Attribute the entries recorded inside the block to this account, name and address."""
     token = _actor.set(Actor(account_id, name, address))
     try:
         yield
@@ -59,9 +59,9 @@ def acting(
 
 
 def identify(account: Account) -> None:
-    """Attribute what is recorded from here to the end of the `acting` block to an account.
+    """Attribute the entries from here to the end of the `acting` block to an account.
 
-    The address stays.  Outside `acting` this does nothing: there is no block to end it.
+    The address stays.  Has no effect outside `acting`, where no block would end it.
     """
     if (actor := _actor.get()) is not None:
         _actor.set(Actor(account.pk, account.email, actor.address))
@@ -92,7 +92,7 @@ def record(
         actor=_text(actor.name),
         address=valid_address(actor.address),
         subject=_text(subject),
-        # Values of other types, such as decimals, are kept as text.
+        # Values that JSON cannot represent, such as decimals, are stored as text.
         details=json.loads(json.dumps(dict(details or {}), default=str)),
     )
     if not isinstance(now, datetime):  # the database's clock: `Now()`
@@ -115,7 +115,7 @@ def record_daily(
 ) -> None:
     """Write an entry unless this day (UTC) has one with the same subject, account and address.
 
-    For events of which each request is one, such as the use of a token.  Concurrent first uses in
+    For events that every request causes, such as the use of a token.  Concurrent first uses in
     several processes can each write one.
     """
     actor, today = current_actor(), now.astimezone(UTC)

@@ -1,9 +1,9 @@
 """Hash passwords in a bounded queue, without a connection [operations].
 
 Hashing takes a twentieth of a second of a core and 16 MB, on purpose, and any visitor can cause it.
-So one thread of each process hashes.  A request that waits for it gives its database connection
-back to the pool first: the connections stay with scheduler RPCs.  When `max_waiting_hashes` wait,
-one more is refused at once: waiting requests hold threads of the web server.
+So one thread of each process hashes.  A request that waits for it first returns its database
+connection to the pool, so that scheduler RPCs keep their connections.  When `max_waiting_hashes`
+wait, further ones are refused at once: waiting requests hold threads of the web server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from django.conf import settings
 from django.db import connections
 
-#: When a refused caller may come again: a full queue is empty within about that time.
+#: The Retry-After of a refusal: a full queue is empty within about that time.
 RETRY_AFTER_SECONDS = 5
 
 
@@ -36,12 +36,12 @@ _waiting = 0
 def in_queue(
     compute_hash: Callable[[], str], *, before_waiting: Callable[[], None] | None = None
 ) -> str:
-    """Return what `compute_hash` returns, when the hashes before it are done.
+    """Return the result of `compute_hash`, which runs after the hashes that were queued before.
 
     Releases the calling thread's database connections, unless a transaction is open.  Raises
     `HashQueueFull` at once.  `before_waiting` is called in the calling thread, for tests.
     """
-    global _waiting  # noqa: PLW0603  one queue a process
+    global _waiting  # noqa: PLW0603  one queue per process
     release_connections()
     with _lock:
         if _waiting >= settings.PROJECT.max_waiting_hashes:
@@ -57,7 +57,7 @@ def in_queue(
 
 
 def release_connections() -> None:
-    """Give this thread's database connections back to their pool, unless a transaction is open."""
+    """Return this thread's database connections to their pool, unless a transaction is open."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()

@@ -68,7 +68,7 @@ class Findings:
 
     @property
     def warnings(self) -> list[str]:
-        """All of them, a list of names in each."""
+        """Return all problems, each with a list of names."""
         sentences = []
         if self.old_launchers:
             sentences.append(
@@ -90,7 +90,7 @@ class Findings:
 
 
 def look_at_published() -> Findings:
-    """Look at every signed file: launchers of current versions, and the beginning of the others."""
+    """Check every signed file: launchers of current versions, and the beginning of the others."""
     old = republishing.with_old_launchers(republishing.current_versions())
     names = AppVersionFile.objects.order_by("file__name").values_list("file__name", flat=True)
     key_shaped, unreadable = [], []

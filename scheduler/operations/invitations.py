@@ -1,6 +1,6 @@
 """Create, check, use and revoke invitations to create an account [operations].
 
-While `ACCOUNT_CREATION` is `invitation`, an account is created only with the code of one.  A code
+While `ACCOUNT_CREATION` is `invitation`, an account is created only with an invitation's code.  It
 is stored hashed, and shown once.
 """
 
@@ -30,15 +30,15 @@ class BadInvitation(AccountRefused):
 def make(
     *, name: str = "", max_uses: int = 1, expire_at: datetime | None = None, now: datetime
 ) -> tuple[Invitation, str]:
-    """Create an invitation; its code is returned this once.  Raises `AccountRefused`."""
+    """Create an invitation; its code can be read only now.  Raises `AccountRefused`."""
     if len(name) > _MAX_NAME:
         msg = f"The invitation's name has {len(name)} characters. Hint: give at most {_MAX_NAME}."
         raise AccountRefused(msg)
     if not 0 < max_uses <= _MAX_USES:
-        msg = f"An invitation for {max_uses} accounts is not possible. Hint: 1 to {_MAX_USES} are."
+        msg = f"An invitation for {max_uses} accounts is not allowed. Hint: give 1 to {_MAX_USES}."
         raise AccountRefused(msg)
     if expire_at is not None and expire_at <= now:
-        msg = "The invitation would have expired already. Hint: give a later moment, or none."
+        msg = "The invitation would have expired already. Hint: give a later time, or none."
         raise AccountRefused(msg)
     code = secrets.token_hex(10)
     with transaction.atomic():
@@ -59,7 +59,7 @@ def make(
 
 
 def valid(now: datetime) -> QuerySet[Invitation]:
-    """Return the invitations that can be used."""
+    """Return the invitations that are neither expired nor used up."""
     return Invitation.objects.filter(
         Q(expire_at__isnull=True) | Q(expire_at__gt=now),
         revoked_at__isnull=True,
@@ -78,13 +78,13 @@ def use(code: str, *, now: datetime) -> None:
 
     Raises `BadInvitation`, also if concurrent requests have used it up.
     """
-    # The row is locked by the update, and its condition is checked again on the locked row.
+    # UPDATE locks the row, and checks its condition again on the locked row.
     if not valid(now).filter(code_hash=_hash(code)).update(uses=F("uses") + 1):
         raise _refusal(code)
 
 
 def revoke(invitation_id: int, *, now: datetime) -> bool:
-    """Revoke an invitation; returns False if it does not exist.  Accounts made with it stay."""
+    """Revoke an invitation; returns False if it does not exist.  Accounts made with it remain."""
     live = Invitation.objects.filter(pk=invitation_id, revoked_at__isnull=True)
     with transaction.atomic():
         revoked = bool(live.update(revoked_at=now))

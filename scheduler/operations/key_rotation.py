@@ -1,9 +1,9 @@
-"""Replace the code signing key, and sign what is published by it [operations].
+"""Replace the code signing key, and sign the published files by it [operations].
 
-Theory of operation.  A stock client takes a new key over only if the key it holds has signed it
-(PROTOCOL 4.4), and checks what it fetches from then on by the new one.  So a rotation changes the
-key and the signatures of all published files together.  A reply made in the instant between may
-carry an old signature: that result errs and is computed again.
+Theory of operation.  A stock client accepts a new key only if the key it holds has signed it
+(PROTOCOL 4.4), and then verifies the files that it fetches by the new key.  So a rotation changes
+the key and the signatures of all published files together.  A reply that is made between the two
+may carry an old signature: that result fails and is computed again.
 
 The holder of a stolen private key can rotate clients to a key of their own as well: revoking cannot
 undo that (docs/operating.md describes what to do then).
@@ -31,7 +31,7 @@ from scheduler.policy.key_text import START_NBYTES
 class Rotated:
     """How many app files were signed by the new key, and the versions published under new numbers.
 
-    `is_vouched_for`: an earlier key has signed the new one.
+    `is_vouched_for` is whether an earlier key has signed the new one.
     """
 
     signed: int
@@ -49,8 +49,8 @@ def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
     """
     if not settings.PROJECT.online_signing:
         msg = (
-            "This server makes no private key (ONLINE_SIGNING is off). Hint: make it on another "
-            "machine and give --public-key (docs/signing.md)."
+            "This server does not create private keys (ONLINE_SIGNING is off). Hint: create one on "
+            "another machine and give --public-key (docs/signing.md)."
         )
         raise signing.KeyMissing(msg)
     new = signing.NewCodeSignKey()
@@ -72,10 +72,10 @@ def install(
     revoke: bool = False,
     now: datetime,
 ) -> Rotated:
-    """Put a public key in force whose private half is on another machine.
+    """Install a public key whose private half is on another machine.
 
     `signatures` by it cover every file of the versions that work is sent for, as `write_to_sign`
-    wrote them, or with `revoke` of those that take their place.  Raises `signing.BadKey`,
+    wrote them, or with `revoke` of those that replace them.  Raises `signing.BadKey`,
     `signing.BadRotation`, `SignatureMissing`, `BadSignature` and `BadPackage`; nothing has changed
     then.
     """
@@ -181,7 +181,7 @@ def _record(*, revoke: bool, signed: int, now: datetime) -> None:
 
 
 def rotate_upload_key(*, revoke: bool = False, now: datetime) -> None:
-    """Grant uploads by a new key; with `revoke` the earlier ones grant nothing any more."""
+    """Grant uploads by a new key; with `revoke` the earlier ones become invalid."""
     with transaction.atomic():
         audit.record(
             audit.Event.KEY_REVOKED if revoke else audit.Event.KEY_ROTATED,

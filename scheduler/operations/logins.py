@@ -26,7 +26,7 @@ def connect() -> None:
 
 
 def succeeded(account: Account, *, door: str, now: datetime) -> None:
-    """Record that an account logged in through a door, such as `admin` or `api`."""
+    """Record that an account logged in at an interface (`door`), such as `admin` or `api`."""
     address = audit.current_actor().address
     with audit.acting(account_id=account.pk, name=account.email, address=address):
         audit.record(Event.LOGIN_SUCCEEDED, now=now, subject=account.email, details={"door": door})
@@ -43,7 +43,7 @@ def _refused(event: Event, email: str, door: str, now: datetime) -> None:
         audit.record(event, now=now, subject=claimed, details={"door": door})
 
 
-# A signal is an edge: it brings no clock reading.
+# A signal handler is an edge, and reads the clock itself.
 
 
 def _on_success(user: Account, **_signal: Any) -> None:

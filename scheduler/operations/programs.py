@@ -53,7 +53,7 @@ class Order:
     source_url: str = ""
     beta: bool = False
     create_platform: bool = False
-    #: Made on another machine, by the names they came under.
+    #: Signatures made on another machine, by the given names.
     signatures: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -142,7 +142,7 @@ def prepared(
 
 
 def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
-    """Write the files that `publish` would publish into a new folder, for signing; returns names.
+    """Write the files that `publish` would publish into a new folder; returns their names.
 
     They are the exact bytes that clients download, launcher and repacked archive included, with a
     manifest that `signer/sign.py` reads.  The version is not written to the database.  Raises
@@ -169,7 +169,7 @@ def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
 def check(app: App, order: Order, source: storage.Source | None) -> None:
     """Refuse (`BadPackage`) what no app of this kind has."""
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps:
-        raise BadPackage(f"App {app} gets no versions: {COMMANDS_ARE_OFF}")
+        raise BadPackage(f"App {app} cannot get versions: {COMMANDS_ARE_OFF}")
     has_files = source is not None
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
         what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"

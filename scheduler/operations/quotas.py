@@ -101,7 +101,7 @@ def _is_limited(account: Account | None) -> bool:
 def _limits(account: Account | None) -> Submitter | None:
     if account is None:
         return None
-    # The row first: without a row or a limit the rights need not be read.
+    # The row is read first: without a row or a limit the rights are not needed.
     row = Submitter.objects.filter(account=account).first()
     if row is None or (row.max_unfinished_workunits is None and row.max_kept_bytes is None):
         return row

@@ -147,7 +147,7 @@ def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]
 
 
 def without_strangers(reported: Reported, *, account_id: int) -> Reported:
-    """Treat reported results of other accounts as unknown, so that nothing of theirs is locked.
+    """Treat reported results of other accounts as unknown, so that their rows are not locked.
 
     A report of such a result never counts (`policy.is_taken`).
     """

@@ -1,9 +1,9 @@
 """Publish versions again under new numbers, by a new launcher or key [operations].
 
-Theory of operation.  Clients never fetch a version again that they know (PROTOCOL trap 5), so what
-must reach them again gets the next free number.  Contents come from the published files, compared
-with their digests; launchers are written afresh.  The earlier versions are deprecated in the same
-transaction: results that hosts have of them go on.
+Theory of operation.  Clients never fetch a version that they already have (PROTOCOL trap 5), so a
+version that they must fetch again gets the next free number.  Contents come from the published
+files, compared with their digests; launchers are written by this server.  The earlier versions are
+deprecated in the same transaction; their results in progress continue.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from scheduler.operations import app_versions
 from scheduler.operations.app_versions import BadPackage, Facts, Published
 from scheduler.policy.packaging import Package, PackedFile
 
-#: A file name that `operations.files` makes of a hint: stem, 16 digits of the hash, row, suffix.
+#: The form of a file name by `operations.files`: stem, 16 digits of the hash, row, suffix.
 _PHYSICAL = re.compile(r"(?P<stem>.+)_[0-9a-f]{16}_[0-9a-z]+(?P<suffix>\.[^.]*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Versions of one app with the same files, and what takes their place, staged."""
+    """Versions of one app with the same files, and their staged replacement."""
 
     earlier: Sequence[AppVersion]
     version_num: int
@@ -44,7 +44,7 @@ class Renewal:
 
     @property
     def folder(self) -> str:
-        """The subfolder of its files among those to be signed."""
+        """Return the subfolder of its files among those to be signed."""
         return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
 
 
@@ -63,7 +63,7 @@ def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
 def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
     """Return the versions whose main program is a launcher of an older server.
 
-    Versions of commands are among them only where commands are served.
+    Versions of command apps are included only if commands are served.
     """
     return [
         version
@@ -105,7 +105,7 @@ def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
 
 
 class _Numbers:
-    """The next free numbers of apps: versions that shared a number share the next one."""
+    """Assigns the next free numbers of apps; versions with the same number get the same new one."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[int, int], int] = {}
@@ -132,9 +132,9 @@ def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
 def publish(
     renewals: Sequence[Renewal], signatures: Mapping[str, str], *, now: datetime
 ) -> list[Published]:
-    """Publish renewals, all or none, and deprecate the replaced versions; raises as publishing.
+    """Publish all renewals or none, and deprecate the replaced versions; raises as `publish` does.
 
-    `signatures` are by the names that `write` gave, over files of any of the renewals.
+    `signatures` are by the names that `write` returned, over files of any of the renewals.
     """
     done: list[Published] = []
     used: set[str] = set()
@@ -182,7 +182,7 @@ def check(renewals: Sequence[Renewal], signatures: Mapping[str, str], public_tex
 
 
 def _of(renewal: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
-    """Return the signatures that lie beside the files of one renewal."""
+    """Return the signatures in the folder of one renewal."""
     names = {f"{name}.sig" for name, _, _ in _named(renewal)}
     return {name: text for name, text in signatures.items() if name in names}
 
@@ -214,7 +214,7 @@ def _facts(renewal: Renewal) -> Facts:
 
 
 def _package(version: AppVersion) -> Package:
-    """The part of a version's package that the server writes itself: its launcher, if any."""
+    """Return the part of a version's package that the server makes: its launcher, or nothing."""
     facts = {
         name: str(value)
         for name in ("api_version", "file_prefix")
@@ -255,7 +255,7 @@ def _stored_files(version: AppVersion) -> list[PackedFile]:
 
 
 def _stored(version: AppVersion, stack: ExitStack) -> list[storage.Staged]:
-    """Stage the published contents of a version, but for a launcher."""
+    """Stage the published contents of a version, without its launcher."""
     launched = version.app.kind != AppKind.NATIVE
     return [
         stage_published(row, stack)
@@ -270,21 +270,21 @@ def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
         with storage.published(row.file.name) as path:
             item = storage.stage_file(path)
     except FileNotFoundError as error:
-        msg = f"The published file {row.file.name} is not there. Hint: run `manage.py fsck`."
+        msg = f"The published file {row.file.name} is missing. Hint: run `manage.py fsck`."
         raise BadPackage(msg) from error
     stack.callback(storage.discard, item)
     if item.digest.sha256 != row.file.sha256:
         msg = (
-            f"The published file {row.file.name} is not what was published: its SHA-256 is "
+            f"The published file {row.file.name} has changed: its SHA-256 is "
             f"{item.digest.sha256}, not {row.file.sha256}. Hint: restore it from a backup, or "
-            "deprecate its version, and look into who changed it."
+            "deprecate its version, and find out who changed it."
         )
         raise BadPackage(msg)
     return item
 
 
 def _original(row: AppVersionFile, version: AppVersion) -> str:
-    """The name that a file was published by: its physical name without version, hash and row."""
+    """Return the original name of a file: its physical name without version, hash and row."""
     match = _PHYSICAL.fullmatch(row.file.name)
     stem, suffix = (match["stem"], match["suffix"] or "") if match else (row.file.name, "")
     return stem.removesuffix(f"_{version.version_num}") + suffix

@@ -1,7 +1,7 @@
-"""Set up roles, give and take them, judge who may change whom [operations].
+"""Set up roles, give and take them, check who may change an account [operations].
 
 Theory of operation.  A role is a Django group whose permissions are those of `policy.roles.ROLES`.
-They are reset after every `migrate`: a project that wants others makes a group of its own.
+They are reset after every `migrate`; for other permissions, a project creates its own group.
 Code checks `account.has_right(Right.X)`, never `is_staff`, which only opens the admin site.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 
 #: Groups whose permissions come from this release and cannot be changed by hand.
 BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
-#: Roles that work in the admin site: they open it.
+#: Roles that are used in the admin site: they give `is_staff`.
 _IN_ADMIN = frozenset({"publisher", "operator", "moderator", "read-only"})
 
 
@@ -49,7 +49,7 @@ class UnknownRole(ValueError):
 
 
 def set_up() -> None:
-    """Create the groups of the roles and set their permissions; changes nothing the second time."""
+    """Create the groups of the roles and set their permissions; idempotent."""
     config = apps.get_app_config("scheduler")
     create_permissions(config, verbosity=0)
     ids = dict(
@@ -77,7 +77,7 @@ def of_account(account: Account) -> list[str]:
 
 
 def members() -> dict[str, list[str]]:
-    """Return the e-mail addresses of superusers and of each group's members, by its name."""
+    """Return the e-mail addresses of superusers and of each group's members, by group name."""
     emails_by_role: dict[str, list[str]] = {"superuser": []}
     emails_by_role |= {
         name: [] for name in Group.objects.order_by("name").values_list("name", flat=True)
@@ -110,7 +110,7 @@ def give(account: Account, role: str, *, now: datetime) -> bool:
 def take(account: Account, role: str, *, now: datetime) -> bool:
     """Take a role from an account; returns False if it did not have it.  Raises `UnknownRole`.
 
-    An account that is left without any group, permission or superuser status no longer opens the
+    An account without any remaining group, permission or superuser status can no longer open the
     admin.
     """
     with transaction.atomic():
@@ -141,7 +141,7 @@ def _record(account: Account, change: Mapping[str, str], now: datetime) -> None:
 
 
 def grantable_scopes(account: Account) -> list[str]:
-    """Return the scopes that the account, as far as it acts here, may give a token."""
+    """Return the scopes that the account, limited by the token in use, may give a token."""
     rights = account.rights
     scopes = allowed_scopes(rights, manages_app=False)
     if {"publish", "manage"} <= set(scopes):
@@ -154,7 +154,7 @@ def may_change(actor: Account, target: Account) -> bool:
     """Return whether a moderator may change an account, its password included.
 
     Only superusers change superusers, other staff, and accounts with a right that the moderator
-    lacks: to set a password is to be able to act with all that its owner may do.
+    lacks: setting a password gives access to all rights of the account.
     """
     if actor.is_superuser:
         return True

@@ -60,7 +60,7 @@ def find_target(name: str) -> Target:
         msg = f"App {name} is deprecated and takes no more work. Hint: submit to its successor."
         raise UnknownApp(msg)
     if row["kind"] == COMMAND and not settings.PROJECT.command_apps:
-        raise UnknownApp(f"App {name} takes no work: {COMMANDS_ARE_OFF}")
+        raise UnknownApp(f"App {name} accepts no work: {COMMANDS_ARE_OFF}")
     speed = submission.Speed(row["fpops"] or submission.TYPICAL_FPOPS, row["hosts"])
     rules = AppRules(
         name=name,
@@ -133,7 +133,7 @@ class Judge:
 
 
 def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
-    """Add the names that the launcher of these workunits would refuse on the host."""
+    """Add faults for names that the launcher of these workunits would refuse on the host."""
     all_faults = dict(faults)
     for index, workunit in enumerate(workunits):
         if index in faults:
@@ -144,8 +144,8 @@ def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Fau
             all_faults[index] = tuple(
                 submission.Fault(
                     f"{name[:60]!r} cannot be the name of an input or output of this app.",
-                    "leave out boinc_ and _launcher at its start, init_data.xml and program; "
-                    "upper and lower case count as the same.",
+                    "do not begin it with boinc_ or _launcher, nor use init_data.xml or program; "
+                    "upper and lower case are not distinguished.",
                 )
                 for name in refused
             )

@@ -2,8 +2,8 @@
 
 Theory of operation.  An account with the right `submit_for_every_app` submits for every app; any
 other needs a row in ``submitter``, and for each app one in ``submitter_app`` unless `all_apps` is
-set.  A row that names no app allows nothing: it keeps the share and the clock of an account that
-was forbidden, or has the right.  `may_manage` of ``submitter_app`` stands for the rights
+set.  A row without apps allows nothing: it keeps the share and the clock of an account that was
+forbidden, or that has the right.  `may_manage` of ``submitter_app`` is equivalent to the rights
 `publish_versions` and `manage_apps`, for this app alone.  A
 quota is looked at under the lock of the submitter's row, so that two submissions at once cannot
 both take the last of it.
@@ -94,7 +94,7 @@ def forbid(account: Account, *, now: datetime) -> bool:
 def require_submitter(account: Account) -> None:
     """Refuse (`NotAllowed`) an account that may submit nothing at all."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
-    # The row first: it is what most submitters have, and costs no look at the rights.
+    # The row is read first: most submitters have one, and then the rights are not read.
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
     msg = (
@@ -121,7 +121,7 @@ def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
 
 
 def manages(account: Account) -> Combinable:
-    """A condition on rows of `App`: whether the account may change the app."""
+    """Return a condition on rows of `App`: whether the account may change the app."""
     if account.has_right(Right.MANAGE_APPS):
         return Value(value=True)
     return Exists(
@@ -130,7 +130,7 @@ def manages(account: Account) -> Combinable:
 
 
 def require_publish(account: Account, app: App) -> None:
-    """Refuse (`NotAllowed`) an account that may not publish or withdraw versions of the app."""
+    """Raise `NotAllowed` if the account may not publish or withdraw versions of the app."""
     if account.has_right(Right.PUBLISH_VERSIONS) or _manages(account, app):
         return
     msg = (
@@ -142,7 +142,7 @@ def require_publish(account: Account, app: App) -> None:
 
 
 def require_manage(account: Account, app: App | None) -> None:
-    """Refuse (`NotAllowed`) an account that may not change the app (None: create apps)."""
+    """Raise `NotAllowed` if the account may not change the app (None: create apps)."""
     if account.has_right(Right.MANAGE_APPS) or (app is not None and _manages(account, app)):
         return
     what = f"manage app {app}" if app is not None else "create apps"

@@ -4,12 +4,12 @@ Theory of operation.  An attempt is charged before the account is read and the p
 that concurrent attempts count as much as sequential ones, and the answer to a refused attempt does
 not depend on whether the account exists.  Three buckets are charged, in order:
 
-1. the network's (a /24 or /64), which also pays for queries whether an account exists;
+1. the network's (a /24 or /64), which also counts queries whether an account exists;
 2. the account's for this network;
 3. the account's for all networks from which it never logged in.
 
 Networks from which the account logged in before skip the third: an attack from any number of other
-networks cannot lock its owner out.  A right password refunds its charges.  Buckets hold keyed
+networks cannot lock its owner out.  A correct password refunds its charges.  Buckets hold keyed
 hashes of networks and addresses, and exist for unknown addresses too.
 
 `Attempt.door` names the interface in the audit log, such as `lookup_account` or `admin`.
@@ -35,7 +35,7 @@ _DAY = timedelta(days=1)
 
 
 class TooManyAttempts(Exception):
-    """The throttle refuses the attempt. Hint: wait `seconds`; the message repeats them."""
+    """The throttle refuses the attempt. Hint: wait `seconds`, which the message contains."""
 
     def __init__(self, message: str, seconds: int) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class Attempt:
 def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
     """Charge an attempt at an account's password; raises `TooManyAttempts`.
 
-    Call `succeeded` after a right password, `failed` after a wrong one, and `refund` if the
+    Call `succeeded` after a correct password, `failed` after a wrong one, and `refund` if the
     password was not checked.
     """
     email = email.strip().lower()[:254]
@@ -188,7 +188,7 @@ def _record(
 
 @contextmanager
 def attributed(attempt: Attempt | None, account_id: int | None = None) -> Iterator[None]:
-    """Attribute what is recorded to the attempt's address, unless an edge has named an actor."""
+    """Attribute entries to the attempt's address, unless an edge has set an actor."""
     if attempt is None or audit.current_actor().name:
         yield
         return

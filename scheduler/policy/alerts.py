@@ -165,8 +165,8 @@ def _command_apps(facts: Facts) -> Iterator[Alert]:
         yield Alert(
             "command_apps_off",
             f"No work is sent for apps of kind command: {shown}.",
-            "make script apps of them, or set COMMAND_APPS=true where every host is trusted; "
-            "deprecate them to end this alert.",
+            "replace them by script apps, or set COMMAND_APPS=true if every host is trusted; "
+            "deprecate them to clear this alert.",
         )
 
 

@@ -64,7 +64,7 @@ class Surroundings:
     parked: tuple[Parked, ...] = ()
     away_since: datetime | None = None
     predecessor: str = ""
-    #: Why nothing of its app is sent at all, as a sentence; empty if it is.
+    #: The reason why no work of its app is sent, as a sentence; empty if work is sent.
     app_not_served: str = ""
 
 

@@ -1,7 +1,7 @@
 """Detects contents that a client could take for a public key [pure].
 
 A client accepts a new code signing key if the old key's signature over the text of the new one is
-good, and a file's signature is made in the same way (docs/signing.md).  So a signed file whose
+valid, and a file's signature is made in the same way (docs/signing.md).  So a signed file whose
 content is a key lets anyone who can answer a client's RPC rotate the client's key.
 """
 
@@ -22,9 +22,9 @@ _HEX: Final = re.compile(rb"[+-]?[0-9A-Fa-f]")
 def looks_like_key(start: bytes) -> bool:
     r"""Return whether a content that begins with these bytes could be taken for a public key.
 
-    `start` is the content's first `START_NBYTES` bytes, or all of it.  The rule is wider than any
-    client's, which read a key by C's scanf: a first word that begins as an integer, and a next line
-    that begins with a hex digit, each with a sign or without.
+    `start` is the content's first `START_NBYTES` bytes, or all of it.  The rule is wider than those
+    of clients, which read a key by C's scanf: a first word that begins as an integer, and a next
+    line that begins with a hex digit, each with a sign or without.
 
     >>> looks_like_key(b"1024\n00c0ffee\n.\n"), looks_like_key(b"#!/bin/sh\n")
     (True, False)

@@ -26,7 +26,7 @@ _RESERVED = re.compile(r"(?i)_launcher.*|boinc_.*|init_data\.xml|program/.*|prog
 #: The error text where kind `command` is refused.
 COMMANDS_ARE_OFF: Final = (
     "apps of kind command are switched off: the commands they run on hosts are not signed. "
-    "Hint: make a script app; or, where every host is trusted, set COMMAND_APPS=true."
+    "Hint: make a script app; or, if every host is trusted, set COMMAND_APPS=true."
 )
 
 
@@ -60,7 +60,7 @@ def command_line(
 def refused_names(names: Iterable[str]) -> list[str]:
     """Return the names of inputs and outputs that the launcher refuses, each once.
 
-    Those that lead out of the slot, that the client or the launcher uses itself, and those that
+    It refuses names that lead out of the slot, that the client or the launcher uses itself, or that
     differ from another only in upper and lower case.
 
     >>> refused_names(["in", "../x", "BOINC_x", "Out", "out"])

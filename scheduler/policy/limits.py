@@ -14,7 +14,7 @@ BOUNDLESS = 1_000_000
 
 @dataclass(slots=True)
 class Rooms:
-    """How much more a host may hold; `total` and, of each app, by kind of device and in all.
+    """How many more results a host may hold: in total, and per app by kind of device and in all.
 
     `output_bytes` is how many bytes of outputs its further results may declare; None: no limit.
     """

@@ -1,4 +1,4 @@
-"""File names that no computer may be asked to use, and the reasons [pure].
+"""File names that clients refuse, and the reasons [pure].
 
 Clients write these names to disks that may not distinguish upper and lower case, next to files of
 their own, on systems that reserve names. A client refuses a result with another name and reports
@@ -38,15 +38,15 @@ def folded(name: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def name_fault(name: str) -> str:
-    """Return why clients refuse a relative name, as the end of a sentence; empty if they do not.
+    """Return why clients refuse a relative name, as the end of a sentence; else an empty text.
 
     >>> name_fault("data/out.part1"), name_fault("out.part")
     ('', "ends with '.part', which clients use themselves")
     """
     if not 0 < len(name) <= _MAX_LENGTH:
-        return f"has {len(name)} characters, and 1 to {_MAX_LENGTH} are possible"
+        return f"has {len(name)} characters, and 1 to {_MAX_LENGTH} are allowed"
     if not name.isprintable():
-        return "has a control character or one that is not shown"
+        return "has a control character or an invisible one"
     if ".." in name or name.startswith(("/", "~")):
         return "leads out of its folder"
     if "%" in name or "\\" in name:
@@ -61,7 +61,7 @@ def _part_fault(part: str) -> str:
         return "has a part that ends with a full stop or a space"
     key = folded(part)
     if key in _RESERVED_NAMES:
-        return f"has {key!r} in it, which clients use themselves"
+        return f"contains {key!r}, which clients use themselves"
     if key.startswith(_RESERVED_PREFIX):
         return f"begins with {_RESERVED_PREFIX!r}, which clients use themselves"
     for suffix in _RESERVED_SUFFIXES:
@@ -75,7 +75,7 @@ def _part_fault(part: str) -> str:
 def clash(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the first two names that cannot be in one folder, or None.
 
-    They are equal but for upper and lower case, or one is a folder of the other.
+    They differ only in upper and lower case, or one is a folder of the other.
 
     >>> clash(["in", "out", "IN"]), clash(["a/b", "A"]), clash(["a", "ab", "b"])
     (('in', 'IN'), ('a/b', 'A'), None)
@@ -104,7 +104,7 @@ def _parents(key: str) -> list[str]:
 
 
 def usable(name: str) -> str:
-    """Return a physical name, made by this server, in a form that clients do not refuse.
+    """Return a physical name of this server, changed if clients would refuse it.
 
     The name has letters, digits and ``_.+-`` only, and no two full stops in a row.
 

@@ -135,10 +135,10 @@ def _unpacked(
 def _check_slot_names(files: Iterable[PackedFile]) -> None:
     """Raise `BadPackage` unless clients can place all files in one slot.
 
-    A main program without a name of its own has its physical name there, which is always possible.
+    A main program without a logical name has its physical name there, which cannot clash.
     """
     names = [file.open_name for file in files if file.open_name]
-    hint = "Hint: rename the file, or give it a <logical_name> of its own in version.xml."
+    hint = "Hint: rename the file, or give it another <logical_name> in version.xml."
     for name in names:
         if why := name_fault(name):
             msg = f"{name[:80]!r} is not a name that a program can open in its folder: it {why}."

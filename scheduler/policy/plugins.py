@@ -1,9 +1,9 @@
-"""The allow-list of plug-ins: the only code that apps can have run [pure].
+"""The allow-list of plug-ins: the only own code of a project that apps can run [pure].
 
-An app stores a name.  The file that the setting `PLUGINS` names maps it to the program or Python
+An app stores a name.  The file in the setting `PLUGINS` maps it to the program or Python
 object that runs, and to its fixed options.  No API and no admin page writes that file.
 
-From there to the confined process: `daemons.science.validators.allowed` (and its siblings for
+The path to the confined process: `daemons.science.validators.allowed` (and its siblings for
 assimilators, generators and trickle handlers) looks the name up, `daemons.science.worker.call`
 sends the target to a worker, and `daemons.science.confinement` confines that worker.
 """
@@ -57,13 +57,13 @@ _KEYS: Final = (
     "reads",
     "writes",
 )
-#: The columns of an app that hold these names are as long.
+#: The length of the columns of an app that hold these names.
 _MAX_NAME: Final = 200
 _PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
 class BadPlugins(ValueError):
-    """The allow-list cannot be read. Hint: the message has the correct form."""
+    """The allow-list cannot be read. Hint: the message shows the correct form."""
 
 
 class BadPluginOptions(ValueError):
@@ -91,12 +91,12 @@ class Plugin:
 
     @property
     def runner(self) -> str:
-        """``script``, ``python`` or ``table``."""
+        """Return ``script``, ``python`` or ``table``."""
         return self.target.partition(":")[0]
 
     @property
     def path(self) -> str:
-        """The program's path, or the dotted name."""
+        """Return the program's path, or the dotted name."""
         return self.target.partition(":")[2]
 
     def options(self, own: object) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Plugin:
         An app may repeat a fixed option with its fixed value.
         """
         if not isinstance(own, Mapping):
-            msg = 'The options are no JSON object. Hint: write {"name": value} or {}.'
+            msg = 'The options are not a JSON object. Hint: write {"name": value} or {}.'
             raise BadPluginOptions(msg)
         fixed: dict[str, Any] = json.loads(self.options_json)
         for name, value in own.items():
@@ -114,7 +114,7 @@ class Plugin:
                 allowed = ", ".join(sorted(self.app_options)) or "none"
                 msg = (
                     f"Apps cannot set the option {name!r} of the {self.kind} {self.name!r}. "
-                    f"Hint: apps can set: {allowed}; an operator adds names to `app_options` in "
+                    f"Hint: apps can set: {allowed}; an operator can add names to `app_options` in "
                     "the PLUGINS file."
                 )
                 raise BadPluginOptions(msg)
@@ -144,8 +144,8 @@ class Plugins:
         else:
             choices = ", ".join(self.names(kind)) or "none yet"
             hint = (
-                f"name one of: {choices}. Code of your own runs only under a name that an operator "
-                "put into the PLUGINS file (docs/operating.md)."
+                f"use one of: {choices}. Code of your own runs only under a name that an operator "
+                "has added to the PLUGINS file (docs/operating.md)."
             )
         return f"There is no {words} {name!r}. Hint: {hint}"
 
@@ -168,7 +168,7 @@ def read(document: object) -> Plugins:
 def _plugin(kind: str, name: str, value: object) -> Plugin:
     where = f"{kind} {name!r}"
     if not name or len(name) > _MAX_NAME or not name.isprintable():
-        msg = f"{where} is no name. Hint: use 1 to {_MAX_NAME} printable characters."
+        msg = f"{where} is not a valid name. Hint: use 1 to {_MAX_NAME} printable characters."
         raise BadPlugins(msg)
     if name in BUILT_IN[kind]:
         raise BadPlugins(f"{where} is built in. Hint: choose another name.")
@@ -192,7 +192,7 @@ def _plugin(kind: str, name: str, value: object) -> Plugin:
     reserved = _NEVER_OF_APPS.get((kind, plugin.runner), frozenset())
     if wrong := sorted(reserved.intersection(plugin.app_options)):
         msg = (
-            f"{where} leaves {wrong[0]!r} to apps, which would choose what runs. "
+            f"{where} leaves {wrong[0]!r} to apps, which could then choose the code that runs. "
             "Hint: set it in `options`."
         )
         raise BadPlugins(msg)
@@ -219,7 +219,7 @@ def _target(kind: str, where: str, target: object) -> str:
 
 def _mapping(value: object, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadPlugins(f"{what} is no table. Hint: compare it with docs/operating.md.")
+        raise BadPlugins(f"{what} is not a table. Hint: compare it with docs/operating.md.")
     return value
 
 
@@ -234,7 +234,9 @@ def _json(options: Mapping[str, Any], where: str) -> str:
 def _texts(entry: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     value = entry.get(key, [])
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise BadPlugins(f"`{key}` of {where} is no list of texts. Hint: write [] or more.")
+        raise BadPlugins(
+            f"`{key}` of {where} is not a list of texts. Hint: write a list such as []."
+        )
     return tuple(value)
 
 

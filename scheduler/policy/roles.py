@@ -1,4 +1,4 @@
-"""The table of rights: what roles may do, and what scopes let through [pure]."""
+"""The rights of roles, and the rights that token scopes allow [pure]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Right(StrEnum):
-    """A permission that the domain checks by name; each value is the codename of a permission."""
+    """A right that operations check; each value is the codename of a Django permission."""
 
     SUBMIT_FOR_EVERY_APP = "submit_for_every_app"
     EXCEED_SUBMISSION_LIMITS = "exceed_submission_limits"
@@ -22,8 +22,8 @@ class Right(StrEnum):
 
 ALL_RIGHTS = frozenset(Right)
 
-#: The rights that a token lets through, by scope; those of several scopes add up.  A scope that
-#: is not named here lets none through: `read` and own work need no right.
+#: The rights that a token allows, by scope; those of several scopes add up.  Other scopes allow
+#: none: reading, and the account's own work, need no right.
 SCOPE_RIGHTS: Mapping[str, frozenset[Right]] = {
     "submit": frozenset({Right.SUBMIT_FOR_EVERY_APP, Right.EXCEED_SUBMISSION_LIMITS}),
     "publish": frozenset({Right.PUBLISH_VERSIONS}),
@@ -40,11 +40,11 @@ SCOPE_RIGHTS: Mapping[str, frozenset[Right]] = {
 
 #: The scopes of a token, in the order in which they are shown.
 SCOPES = ("read", "submit", "publish", "manage", "administer")
-#: Scopes that every account may give a token: they lead to the account's own things.
+#: Scopes that every account may give a token: they give access to its own rows only.
 OWN_SCOPES = frozenset({"read", "submit"})
 #: Scopes that the manager of an app may give a token, for that app.
 APP_MANAGER_SCOPES = frozenset({"publish", "manage"})
-#: A scope that leads to other people's things is given only to accounts with one of these.
+#: A scope for other accounts' rows can be given only by accounts with one of these rights.
 _GIVES_SCOPE: Mapping[str, frozenset[Right]] = {
     "publish": frozenset({Right.PUBLISH_VERSIONS}),
     "manage": frozenset({Right.MANAGE_APPS, Right.MANAGE_OTHERS_BATCHES}),
@@ -80,7 +80,7 @@ def allowed_scopes(rights: Collection[Right], *, manages_app: bool) -> list[str]
     ]
 
 
-#: Models that every role with a view of the science may look at in the admin.
+#: Models that every role with access to the science may view in the admin.
 _SCIENCE = (
     "accountappcredit",
     "app",
@@ -152,8 +152,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS),
 }
 
-#: The group that holds those who were staff, and no superusers, before there were roles: over the
-#: API they did all of this by any token.  Publishing is left out on purpose.
+#: The group of accounts that were staff, but not superusers, before roles existed: over the API
+#: they could do all of this with any token.  Publishing is left out on purpose.
 FORMER_STAFF = "staff before roles"
 FORMER_STAFF_RIGHTS = frozenset(
     {

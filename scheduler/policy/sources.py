@@ -97,10 +97,10 @@ def read(url: str) -> Place:
 
 
 def read_web(url: str) -> Place:
-    """Take an http(s) address apart; raises `BadSource` for any other."""
+    """Parse an http(s) address; raises `BadSource` for any other."""
     place = read(url)
     if place.scheme == "rsync":
-        msg = f"{url} is no web address. Hint: give one that begins with https:// or http://."
+        msg = f"{url} is not a web address. Hint: give one that begins with https:// or http://."
         raise BadSource(msg)
     return place
 

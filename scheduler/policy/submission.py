@@ -232,7 +232,7 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
         yield Fault(
             f"{name[:60]!r} is not a name for a workunit: clients refuse outputs whose names begin"
             " like this.",
-            "begin it with something else than boinc_ or the name of a device of Windows.",
+            "do not begin it with boinc_ or the name of a Windows device.",
         )
 
 
@@ -439,7 +439,7 @@ def _same_names(names: Sequence[str]) -> Iterator[Fault]:
         one, other = pair
         yield Fault(
             f"The names {one!r} and {other!r} cannot be in one folder on every computer.",
-            "let names differ in more than upper and lower case, and name no file as a folder.",
+            "use names that differ in more than case, and no file name that is also a folder.",
         )
 
 
@@ -460,7 +460,7 @@ def _output(output: NewOutput, max_output_bytes: int) -> Iterator[Fault]:
     if output.max_nbytes > max_output_bytes:
         yield Fault(
             f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}, and this project"
-            f" takes uploads of {max_output_bytes} bytes at most.",
+            f" accepts uploads of at most {max_output_bytes} bytes.",
             "declare less, split the output into several files, or ask an operator to raise"
             " MAX_OUTPUT_BYTES.",
         )

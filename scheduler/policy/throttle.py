@@ -1,6 +1,6 @@
-"""Limits on attempts to log in, and the networks they are counted by [pure].
+"""Limits on attempts to log in, counted by network and account [pure].
 
-A limit is a leaky bucket (GCRA): `attempts` in a row pass at once, then one each
+A limit is a leaky bucket (GCRA): `attempts` in a row pass at once, then one every
 `window / attempts`.  A bucket is one number, the moment at which it is empty again.
 """
 
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 
 _IPV4_PREFIX, _IPV6_PREFIX = 24, 64
-#: The network of a caller without a readable address, such as one on a Unix socket.
+#: The network of a caller without an IP address, such as one on a Unix socket.
 NO_NETWORK = "unknown"
 
 
@@ -26,7 +26,7 @@ class Limit:
 
     @property
     def interval(self) -> timedelta:
-        """How long one attempt fills the bucket."""
+        """Return how long one attempt occupies its place in the bucket."""
         return self.window / self.attempts
 
 
@@ -49,7 +49,7 @@ def network_of(address: str) -> str:
 
 
 def seconds_to_wait(limit: Limit, *, empty_at: datetime, now: datetime) -> int:
-    """Return after how many seconds, at least one, a full bucket has room for an attempt.
+    """Return the seconds, at least one, until a full bucket has room for an attempt.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

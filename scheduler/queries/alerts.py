@@ -79,7 +79,7 @@ def lives() -> dict[str, datetime | None]:
 
 
 def _unknown_science(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A sentence for every app whose science is not in the allow-list, or gets wrong options."""
+    """Return a sentence for every app whose science is not allowed, or has wrong options."""
     return tuple(
         f"App {app['name']}: {refusal}" for app in apps for _, refusal in science_refusals(app)
     )

@@ -141,7 +141,7 @@ def records(host_ids: Sequence[int]) -> Records:
 def _read(*, commands: bool) -> Catalog:
     rows = sql.fetch("read_apps", {})
     apps = {row["id"]: _app(row) for row in rows}
-    # Their versions are not sent again either, to hosts that have lost a result.
+    # Without their versions, lost results are not sent again either.
     unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
     for row in sql.fetch("read_versions", {}):

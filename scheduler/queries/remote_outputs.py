@@ -26,7 +26,7 @@ Row = TypeVar("Row", Batch, Result, Workunit)
 
 
 class Owned(NamedTuple, Generic[Row]):
-    """What a submitter asks for, and the key that shows whose it is."""
+    """A row that a submitter requests, and the key that proves its owner."""
 
     row: Row
     submitter: Account
@@ -34,7 +34,7 @@ class Owned(NamedTuple, Generic[Row]):
 
 
 def batch(*, batch_id: int, name: str, said: str) -> Owned[Batch] | None:
-    """Return the batch if the hash is its submitter's for its number; None otherwise."""
+    """Return the batch if the hash is by a key of its submitter over its number, else None."""
     if batch_id:
         found = Batch.objects.select_related("submitter").filter(pk=batch_id)
     else:
@@ -47,7 +47,7 @@ def batch(*, batch_id: int, name: str, said: str) -> Owned[Batch] | None:
 
 
 def result(name: str, *, said: str) -> Owned[Result] | None:
-    """Return the result of this name if the hash is its submitter's for it; None otherwise."""
+    """Return the result if the hash is by a key of its submitter over its name, else None."""
     found = (
         Result.objects.select_related("workunit__batch__submitter")
         .filter(name=name, workunit__batch__isnull=False)
@@ -61,7 +61,7 @@ def result(name: str, *, said: str) -> Owned[Result] | None:
 
 
 def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
-    """Return the workunit of this name if the key is its submitter's; None otherwise."""
+    """Return the workunit of this name if the key is its submitter's, else None."""
     found = _in_batches().filter(name=name).first()
     if found is None or found.batch is None:
         return None
@@ -73,7 +73,7 @@ def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
 
 
 def workunit(workunit_id: int, *, said: str) -> Owned[Workunit] | None:
-    """Return the workunit of this number if the hash is its submitter's for it; None otherwise."""
+    """Return the workunit if the hash is by a key of its submitter over its number, else None."""
     found = _in_batches().filter(pk=workunit_id).first()
     if found is None or found.batch is None:
         return None
@@ -102,7 +102,7 @@ def _in_batches() -> QuerySet[Workunit]:
 
 
 def _key_of(account: Account, said: str, *, of: str) -> AccountKey | None:
-    """Return the account's key that the hash was made with; None if none of them was."""
+    """Return the account's key that the hash was made with, or None."""
     for row, text in _keys(account):
         if _is_same(hashlib.md5((text + of).encode(), usedforsecurity=False).hexdigest(), said):
             return row
@@ -114,7 +114,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _keys(account: Account) -> Iterator[tuple[AccountKey, str]]:
-    """Yield the submission keys of an account with their texts: any may have made the hash."""
+    """Yield the submission keys of an account with their texts."""
     if not account.is_active:
         return
     submission_keys = account.keys.filter(kind=AccountKey.Kind.SUBMISSION, revoked_at__isnull=True)

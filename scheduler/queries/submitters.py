@@ -15,7 +15,7 @@ from scheduler.sql import fetch_one
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The apps and limits of an account that submits; None is no limit."""
+    """The apps and limits of an account that submits; None means no limit."""
 
     all_apps: bool
     apps: tuple[SubmitterApp, ...]

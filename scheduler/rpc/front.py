@@ -41,8 +41,8 @@ BUSY = "The project has more requests than it can answer; your client will try a
 MOST_TOGETHER = 32
 #: How much of a body is read at once; bytes.
 _CHUNK = 1 << 18
-#: Requests longer than this, in bytes, wait on the disk until they are whole.  Then one at a time
-#: is decoded and answered; so many wait so many seconds for their turn, others are turned away.
+#: Requests longer than this, in bytes, are kept on the disk until they are complete.  Then they are
+#: decoded and answered one at a time; at most `_MOST_LONG` wait, up to `_PATIENCE` seconds each.
 _LONG = 1 << 20
 _PATIENCE = 10.0
 _MOST_LONG = 8
@@ -106,7 +106,7 @@ def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytearray:
 def _spool(length: str, read: Callable[[int], bytes], kept: IO[bytes], *, most: int) -> str:
     """Keep a body in a file, up to its end or a little more than `most` bytes; returns its size.
 
-    `length` is empty if the body says its length by ending.
+    `length` is empty if it is not declared.
     """
     left = int(length) if length else most + 1
     while left > 0 and (chunk := read(min(left, _CHUNK))):
@@ -118,10 +118,10 @@ def _spool(length: str, read: Callable[[int], bytes], kept: IO[bytes], *, most: 
 
 
 def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
-    """Answer at once, or a long request when no other is in memory: it takes some times as much.
+    """Answer a short request at once; decode long ones one at a time, because they need memory.
 
-    Nobody waits for a turn before the request is whole: a client that sends slowly would keep the
-    turn, and those who wait for it would not be among the slow transfers, which are cut off.
+    A long request is read completely before it waits for its turn: otherwise a slow client would
+    block the others, whose requests would not count as slow transfers, which are cut.
     """
     most = settings.PROJECT.max_request_bytes
     if length and not _LONG < _whole(length) <= most:

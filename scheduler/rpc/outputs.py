@@ -31,7 +31,7 @@ from scheduler.wire.xml import INT64
 _NOT_YOURS: Final = (
     "bad authenticator, or no such {}: outputs are fetched with the submitter's submission key, "
     "which staff prints with `manage.py account_key make EMAIL --kind submission`. "
-    "Hint: check the name and whose key it is; keys of BOINC clients fetch no outputs."
+    "Hint: check the name and the owner of the key; keys of BOINC clients cannot fetch outputs."
 )
 
 
@@ -59,7 +59,7 @@ Asked = Mapping[str, str]
 
 
 def _recorded(found: Owned[Row] | None, what: str, now: datetime) -> Row:
-    """Return what was found, and record the use of the key; raises `_NoOutput`."""
+    """Return the row, and record the use of the key; raises `_NoOutput` for None."""
     if found is None:
         raise _NoOutput(_NOT_YOURS.format(what))
     account_keys.record_use(found.submitter, found.key, now=now)

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
-#: A network that sent nothing for a while may send as many at once as are its due in this time:
-#: many clients behind one address come back together after an outage.
+#: The burst of a network that was idle, in seconds of its rate: many clients behind one address
+#: reconnect together after an outage.
 BURST_SECONDS = 10.0
 MAX_NETWORKS = 20_000
 _SIXTY_FOUR_BITS = 4
-"""Groups of an IPv6 address that name its network."""
+"""The number of groups of an IPv6 address that form its network."""
 
 
 class SizeQueries:
-    """Counts queries by IPv4 address or IPv6 network of 64 bits; the oldest are forgotten first."""
+    """Counts queries by IPv4 address or IPv6 network of 64 bits; the oldest are dropped first."""
 
     def __init__(
         self, *, clock: Callable[[], float] = monotonic, max_networks: int = MAX_NETWORKS
@@ -24,7 +24,7 @@ class SizeQueries:
         self._clock = clock
         self._max_networks = max_networks
         self._lock = Lock()
-        #: Of each network, how many more it may send, and when that was counted.
+        #: For each network, the number of queries left, and the time of that count.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class SizeQueries:
 
 
 def _network(address: str) -> str:
-    """Return what is counted together.
+    """Return the IPv4 address, or the network of an IPv6 address.
 
     >>> _network("192.0.2.1"), _network("2001:db8:0:0:1:2:3:4"), _network("2001:db8::9")
     ('192.0.2.1', '2001:db8:0:0', '2001:db8:0:0')

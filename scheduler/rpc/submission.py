@@ -61,9 +61,9 @@ _NO_SUBMISSION_KEY: Final = (
     "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
 )
 
-#: Requests longer than this, in bytes, wait on the disk until they are whole.  Then a process
-#: decodes and answers one at a time; the next wait this many seconds.  Others than the first few
-#: are refused at once, so that they do not hold every thread.
+#: Requests longer than this, in bytes, are stored on the disk until they are complete.  Then a
+#: process reads and answers one at a time.  A few others wait, up to this many seconds; more are
+#: refused at once, so that they do not occupy every thread.
 _LONG: Final = 1 << 20
 _PATIENCE: Final = 30.0
 MAX_LONG_REQUESTS: Final = 8
@@ -149,7 +149,7 @@ class _Busy(Exception):
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Wait until no other long request is read; raises `_Busy` if too many wait, or too long."""
+    """Wait until no other long request is read; raises `_Busy` if too many wait, or on timeout."""
     if not _long_requests.acquire(blocking=False):
         raise _Busy
     try:

@@ -34,7 +34,7 @@ _DRAIN_BYTES: Final = 1 << 20
 _FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
 _DONE: Final = UploadReply.done()
-_TOO_MANY_QUERIES: Final = UploadReply.later("Too many questions for sizes from your address")
+_TOO_MANY_QUERIES: Final = UploadReply.later("Too many size queries from your address")
 _OUT_OF_SPACE: Final = "Server is out of disk space"
 #: How often a process says that the disk is full; seconds.
 _SAY_FULL_EVERY: Final = 60.0
@@ -43,7 +43,7 @@ _size_queries = SizeQueries()
 
 
 class _RevokedKey(Exception):
-    """The grant is by a key that was revoked; the argument is the upload's name."""
+    """The grant was made by a revoked key; the argument is the upload's name."""
 
 
 class _UnknownKey(Exception):
@@ -101,7 +101,7 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
         if isinstance(request, UploadRequest):
             _judge(request)
             return _receive(request, first, body)
-        # Stock clients send no grant with this question: anyone may ask it, but not at any rate.
+        # Stock clients send no grant with a size query: anyone may send it, at a limited rate.
         limit = settings.PROJECT.size_queries_per_second
         if not _size_queries.admit(environ.get("REMOTE_ADDR", ""), per_second=limit):
             return _TOO_MANY_QUERIES
@@ -115,7 +115,7 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
         logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a trace tells no more
         return UploadReply.later("Upload key is unknown at present")
     except _RevokedKey as error:
-        # The upload may be an honest client's, and an operator may put the key back.
+        # The client may be honest, and an operator may make the key valid again.
         logger.warning("upload_grant_revoked", extra={"upload": str(error)})
         return UploadReply.later("Upload key is revoked")
     except storage.UploadLocked:

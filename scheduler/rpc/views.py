@@ -17,7 +17,7 @@ from scheduler.wire import web
 
 XML = "text/xml"
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It also answers throttled and
-#: postponed log-ins: stock clients show the message and stop.  ERR_RETRY (-199) would have BOINC's
+#: postponed log-ins: stock clients show the message and stop.  ERR_RETRY (-199) would make BOINC's
 #: Manager repeat the request twice a second, and -206 or -136 would blame the user's input.
 ERR_PROJECT_DOWN = -183
 

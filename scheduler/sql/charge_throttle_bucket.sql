@@ -1,4 +1,4 @@
--- Charges one attempt to a bucket, if it has room: one statement, so that processes share the count.
+-- Charges one attempt to a bucket with room; one atomic statement, because processes share buckets.
 -- `empty_at` is GCRA's theoretical arrival time. A refusal is recorded once a minute (`recorded_at`).
 INSERT INTO throttle_bucket AS b (key, empty_at, was_allowed)
 VALUES (

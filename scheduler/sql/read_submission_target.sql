@@ -1,5 +1,5 @@
--- The app that work is submitted to, its versions, and how fast the newest hosts are: the median, for
--- no host can move it far.
+-- The app that work is submitted to, its versions, and the speed of the newest hosts: the median,
+-- because a single host cannot move it far.
 SELECT
     app.id,
     app.kind,

@@ -35,14 +35,14 @@ SELECT
     for_host.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
     -- The host is locked until the transaction ends: one RPC at a time per host.  A host of another
-    -- account is not: its id could be sent by anyone, to keep its own client waiting.
+    -- account is not locked: anyone could send its id to block its client.
     CASE
         WHEN h.account_id = a.id
             THEN pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0))
     END AS locked
 FROM unnest(%(key_hashes)s::text[], %(host_ids)s::bigint[])
     WITH ORDINALITY AS caller (key_hash, host_id, position)
--- A submission key (3) attaches no client.
+-- A submission key (3) cannot attach a client.
 INNER JOIN account_key AS k ON caller.key_hash = k.key_hash AND k.kind <> 3
 INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id

@@ -1,4 +1,4 @@
--- Takes an attempt back from buckets, locked in the order of their keys.
+-- Refunds an attempt to its buckets, locked in the order of their keys.
 WITH charged AS (
     SELECT b.id, asked.charge
     FROM unnest(%(keys)s::text[], %(charges)s::interval[]) AS asked (key, charge)

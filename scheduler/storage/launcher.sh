@@ -47,7 +47,7 @@ linked() {
   esac
 }
 
-# Whether a folder on the way to a file of the slot is a link: a program may have left one.
+# Succeeds if a folder on the path to a file of the slot is a link: a program may have left one.
 through_link() {
   rest=$1
   walked=.
@@ -59,8 +59,8 @@ through_link() {
   done
 }
 
-# Refuses a name of an input or output unless it stays in the slot and is used by nothing else
-# there.  The command line that brings the names is not signed.
+# Refuses a name of an input or output that leads out of the slot or is in use there.  The command
+# line that contains the names is not signed.
 check_name() {
   folded=$(printf '%s' "$1" | LC_ALL=C tr 'A-Z' 'a-z')
   case /$folded/ in
@@ -197,7 +197,7 @@ if [ "$kind" = script ] && [ ! -d program ]; then
   gzip -dc <"$archive" >"$keep/program.tar" && tar -tf "$keep/program.tar" >"$keep/members" &&
     tar -tvf "$keep/program.tar" >"$keep/kinds" ||
     fail 1 "The program cannot be unpacked. Hint: tar and gzip must be installed."
-  # Looked at before and after, for not every tar lists a link as one.
+  # Checked before and after unpacking: not every tar lists a link as a link.
   if LC_ALL=C grep -E '^/|^([.][.])(/|$)|/[.][.](/|$)' "$keep/members" >/dev/null ||
     LC_ALL=C grep -v '^[-d]' "$keep/kinds" >/dev/null; then
     fail 1 "$bad_archive"
@@ -293,7 +293,7 @@ choose_engine() {
 
 # Puts the engine's own words before those of the program.
 contain() {
-  # It does not see the launcher's notes: by them it could have any file read or overwritten.
+  # The launcher's notes are hidden: with them it could make the launcher read or overwrite any file.
   set -- --volume "$slot:/work" --tmpfs /work/_launcher --workdir /work "$image" "$@"
   for name in INPUT INPUTS OUTPUT OUTPUTS WORKUNIT RESULT NCPUS; do
     set -- --env "MANYHANDS_$name" "$@"
@@ -375,7 +375,7 @@ for name in $outputs; do
   [ ! -f "$keep/to/$number" ] || IFS= read -r target <"$keep/to/$number"
   left=''
   if [ "$kind" = container ] && { [ -L "$decoded" ] || through_link "$decoded"; }; then
-    # A link that was made inside would be followed outside.
+    # A link made in the container would be followed outside it.
     fail 1 "The container has left a link as $decoded. Hint: write the output itself."
   elif through_link "$decoded"; then
     fail 1 "A folder of the output $decoded is a link. Hint: write it into a folder of the slot."

@@ -244,7 +244,7 @@ def write_prepared(
         msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
         raise UnreadablePackage(msg)
     if MANIFEST in contents:
-        msg = f"The package has a file {MANIFEST}, as the signing tool's list is called."
+        msg = f"The package has a file {MANIFEST}, the name of the signing tool's list."
         raise UnreadablePackage(f"{msg} Hint: give it another name.")
     listed = []
     for name, staged in sorted(contents.items()):
@@ -261,9 +261,9 @@ def write_prepared(
 
 
 def read_signatures(path: str | Path) -> dict[str, str]:
-    """The texts of the `.sig` files below a folder, or of one such file, by relative name.
+    """Return the texts of the `.sig` files below a folder, or of one file, by relative name.
 
-    Raises `UnreadablePackage` if there are none.
+    Raises `UnreadablePackage` if no such file exists.
     """
     top = Path(path)
     paths = sorted(top.rglob("*.sig")) if top.is_dir() else [top]
@@ -282,7 +282,7 @@ def read_signatures(path: str | Path) -> dict[str, str]:
 
 
 def read_key_text(path: str | Path) -> str:
-    """The text of a public key or a signature; raises `UnreadablePackage`."""
+    """Return the text of a public key or a signature; raises `UnreadablePackage`."""
     try:
         return _signature_text(Path(path))
     except OSError as error:

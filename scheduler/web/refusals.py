@@ -20,7 +20,7 @@ class RefusalMiddleware:
         return self.get_response(request)
 
     def process_exception(self, _request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answer the two refusals; None leaves any other exception to Django."""
+        """Answer the two refusals; returns None for other exceptions, which Django handles."""
         if isinstance(error, TooManyAttempts):
             status, seconds = 429, error.seconds
         elif isinstance(error, HashQueueFull):

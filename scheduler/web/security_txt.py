@@ -17,7 +17,7 @@ VALID_FOR = timedelta(days=180)
 
 @require_safe
 def security_txt(_request: HttpRequest) -> HttpResponse:
-    """Answer with the contacts of `SECURITY_CONTACT`, or 404 if there is none."""
+    """Answer with the contacts of `SECURITY_CONTACT`, or 404 without contacts."""
     project = settings.PROJECT
     if not project.security_contact:
         return HttpResponse("No contact is set.\n", status=404, content_type="text/plain")
@@ -33,7 +33,7 @@ def contents(contacts: tuple[str, ...], master_url: str, *, now: datetime) -> st
     day = datetime.combine((now + VALID_FOR).astimezone(UTC).date(), time.min)
     lines = [f"Contact: {contact}" for contact in contacts]
     lines.append(f"Expires: {day:%Y-%m-%dT%H:%M:%SZ}")
-    # A file that an http address names proves nothing about the project.
+    # An http address does not prove that the file is the project's.
     if origin.scheme == "https":
         lines.append(f"Canonical: https://{origin.netloc}{PATH}")
     lines.append("Preferred-Languages: en")

@@ -72,7 +72,7 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
-    """Return the alerts, to those who may view everything; others see the daemons and counts."""
+    """Return the daemons and counts; for accounts that may view everything, also the alerts."""
     # A visitor without a session costs no statement.
     if not (request.COOKIES and request.user.is_authenticated):
         return ()

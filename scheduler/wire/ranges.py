@@ -1,9 +1,9 @@
 """The range of every number in a request, applied where the number is read.
 
-A volunteer's client can send any number.  What is stored is averaged, summed and multiplied with
-values of other hosts, so that one value near the limits of its type could stop the statement for
-everybody.  The ranges are wider than any real computer needs, and so narrow that a sum over a
-billion rows of a product of three of them is finite.  docs/protocol.md lists them, field by field.
+A volunteer's client can send any number.  Stored numbers are averaged, summed and multiplied with
+values of other hosts, so one value near the limits of its type could make such a statement fail for
+all.  The ranges are wider than any real computer needs, but a sum over a billion rows of a product
+of three numbers is finite.  docs/protocol.md lists them, field by field.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `low` to `high`, both included; `unit` is for readers.
+    """The numbers from `low` to `high`, both included; `unit` is for documentation.
 
     With `zero_is_unknown`, numbers below or equal to 0 are read as 0: "not measured".
     """
@@ -48,9 +48,9 @@ BYTES: Final = Range(0, 1e18, "bytes")
 MEGABYTES: Final = Range(0, 1e9, "megabytes")
 GIGABYTES: Final = Range(0, 1e9, "gigabytes")
 BANDWIDTH: Final = Range(0, 1e12, "bytes per second")
-#: Of one CPU; the benchmarks of real ones are between 1e8 and 1e11.
+#: The speed of one CPU; benchmarks of real CPUs are between 1e8 and 1e11.
 SPEED: Final = Range(1e6, 1e14, "per second", zero_is_unknown=True)
-#: Of a whole device or app version.
+#: The speed of a whole device or app version.
 DEVICE_SPEED: Final = Range(0, 1e17, "operations per second")
 OPERATIONS: Final = Range(0, 1e24, "operations")
 CPUS: Final = Range(0, 65_536, "CPUs")
@@ -60,10 +60,10 @@ CLOCK: Final = Range(0, 1_000_000, "MHz")
 COUNT: Final = Range(0, 2**31 - 1, "number")
 INDEX: Final = Range(-1, 2**31 - 1, "index; -1 is none")
 ID: Final = Range(0, 2**63 - 1, "id")
-#: Composed to one number, 10000 * major + 100 * minor + release.
+#: The parts are combined as 10000 * major + 100 * minor + release.
 MAJOR_VERSION: Final = Range(0, 9999, "number")
 MINOR_VERSION: Final = Range(0, 99, "number")
-#: `lifecycle.ClientState` names those that clients send.
+#: `lifecycle.ClientState` has the values that clients send.
 CLIENT_STATE: Final = Range(0, 100, "number")
 INT32: Final = Range(-(2**31), 2**31 - 1, "number")
 INT64: Final = Range(-(2**63), 2**63 - 1, "number")

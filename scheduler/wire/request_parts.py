@@ -32,7 +32,7 @@ STDERR_LIMIT: Final = 64 * 1024
 """Bytes of stderr kept, from its end; clients cut at 63 KB themselves."""
 
 STORED: Final = shapes.text(254)
-"""A text that becomes a column of the host."""
+"""A text that is stored in a column of the host."""
 
 _SETTING: Final = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
 _USUAL_LENGTH: Final = 4096

@@ -35,8 +35,8 @@ class Kind:
     `writer(element, indent)` returns what makes of a value the whole element with its line end:
     tags are put together once, and not for each value.
 
-    `range` is that of a number which is moved into it.  An element that holds a message has its
-    `shape`, and if that stands in another element inside, that one's name in `within`.
+    `range` is the range that a number is moved into.  An element that holds a message has its
+    `shape`, and `within` is the name of the inner element if the message is nested in one.
     """
 
     read: Callable[[Node], Any]
@@ -72,7 +72,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A number in a request: where its element is (`host_info/p_fpops`), and its range."""
+    """A number in a request: the path of its element (`host_info/p_fpops`), and its range."""
 
     path: str
     message_class: type
@@ -109,7 +109,7 @@ class Shape(Generic[M]):
         self._writers: dict[str, list[tuple[object, Write]]] = {}
 
     def leaves(self, path: str = "") -> Iterator[tuple[str, type, Row]]:
-        """Yield every row that holds a value, also those of messages inside, with its path."""
+        """Yield every row that holds a value, including those of nested messages, with its path."""
         for row in self._rows:
             kind, inside = row.kind, f"{path}{row.element}"
             if kind.shape is None:
@@ -217,7 +217,7 @@ def name(limit: int = 255) -> Kind:
 
 
 def whole(kept: Range) -> Kind:
-    """Return the kind of a whole number, which is moved into the range."""
+    """Return the kind of an integer that is moved into the range."""
     low, high = int(kept.low), int(kept.high)
 
     def read(node: Node) -> int:
@@ -226,7 +226,7 @@ def whole(kept: Range) -> Kind:
             value = int(content)
             if low <= value <= high:
                 return value
-        # Infinite numbers are bounded there, before they become whole.
+        # `to_int` bounds infinite numbers before it converts them to integers.
         return int(kept.clamp(xml.to_int(_text_of(node), xml.INT64)))
 
     return Kind(read, _int_writer, kept)
@@ -243,7 +243,7 @@ def _real_writer(element: str, indent: str) -> Write:
 
 
 def real(kept: Range) -> Kind:
-    """Return the kind of a real number, which is moved into the range; not-a-number is 0."""
+    """Return the kind of a real number that is moved into the range; NaN is read as 0."""
     low, high = kept.low, kept.high
 
     def read(node: Node) -> float:
@@ -252,7 +252,7 @@ def real(kept: Range) -> Kind:
             value = float(content)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return float(kept.clamp(xml.to_real(_text_of(node))))
-        # Infinities, not-a-numbers and Python's own liberties are for the careful reader.
+        # `to_real` handles infinities, NaN and underscores, which only Python accepts.
         if low <= value <= high and "_" not in content:  # type: ignore[operator]
             return value + 0.0
         return float(kept.clamp(xml.to_real(_text_of(node))))

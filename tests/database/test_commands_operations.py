@@ -107,7 +107,7 @@ class TestRotateKey:
         old = signing.code_sign_key_text()
         run("publish_app", "sieve", "1.00", LINUX, program, "--create-app")
         said = run("rotate_key", "code-sign")
-        assert said.startswith("A new code-sign key is in force and 1 app files are signed by it")
+        assert said.startswith("A new code-sign key is installed and 1 app files are signed by it")
         file = AppVersionFile.objects.select_related("file").get()
         assert signing.verify(file.file.md5, file.signature, signing.code_sign_key_text())
         assert signing.code_sign_key_text() != old
@@ -115,7 +115,7 @@ class TestRotateKey:
 
     def test_grants_given_before_stay_good(self) -> None:
         grant = signing.upload_grant("some_output", 100)
-        assert "stay good" in run("rotate_key", "upload-grant")
+        assert "stay valid" in run("rotate_key", "upload-grant")
         assert signing.upload_grant("some_output", 100) != grant
         assert signing.check_upload_grant("some_output", 100, grant) is signing.Grant.GOOD
 

@@ -87,7 +87,7 @@ def test_who_is_allowed_may_submit_until_he_is_forbidden(ada):
     with pytest.raises(NotAllowed):
         require_submit(ada, other)
     assert "0 unfinished workunits of 1 000 at most" in say("submitter", "show", EMAIL)
-    assert "may not submit any more" in say("submitter", "forbid", EMAIL)
+    assert "can no longer submit" in say("submitter", "forbid", EMAIL)
     assert "could not submit before" in say("submitter", "forbid", EMAIL)
     with pytest.raises(NotAllowed):
         require_submit(ada, primes)

@@ -56,7 +56,7 @@ def too_large(nbytes=LIMIT + 1):
 class TestLargeOutputs:
     def test_python_programs_and_generators_are_refused(self):
         an_app("sieve")
-        with pytest.raises(SubmissionRefused, match="uploads of 1000000 bytes at most"):
+        with pytest.raises(SubmissionRefused, match="uploads of at most 1000000 bytes"):
             submit(app="sieve", workunits=[too_large()], now=NOON)
         submit(app="sieve", workunits=[too_large(LIMIT)], now=NOON)
 
@@ -75,19 +75,19 @@ class TestLargeOutputs:
             headers={"Authorization": f"Bearer {token}"},
         )
         assert answer.status_code == 422
-        assert "uploads of 1000000 bytes at most" in answer.json()["errors"][0]["detail"]
+        assert "uploads of at most 1000000 bytes" in answer.json()["errors"][0]["detail"]
 
     def test_boinc_templates_are_refused(self):
         world = World()
         template = OUTPUT.replace("1000000", str(LIMIT + 1))
         update(world.app, output_template=template)
-        assert "uploads of 1000000 bytes at most" in refused_by_rpc(a_job())
+        assert "uploads of at most 1000000 bytes" in refused_by_rpc(a_job())
 
     def test_the_shell_refuses(self, tmp_path):
         an_app("sieve")
         file = tmp_path / "in"
         file.write_text("1")
-        with pytest.raises(CommandError, match="uploads of 1000000 bytes at most"):
+        with pytest.raises(CommandError, match="uploads of at most 1000000 bytes"):
             call_command("submit_work", "sieve", str(file), "--outputs", f"out:{LIMIT + 1}")
 
     def test_a_generator_of_work_is_refused(self, configure):
@@ -211,13 +211,13 @@ def test_rsync_does_not_reach_this_servers_own_network(listener, tmp_path):
 
 
 @pytest.mark.parametrize("version", ["3.2.7  protocol version 31", "nonsense"])
-def test_an_rsync_with_known_holes_is_not_run(listener, tmp_path, monkeypatch, version):
+def test_an_rsync_with_known_vulnerabilities_is_not_run(listener, tmp_path, monkeypatch, version):
     program = tmp_path / "bin" / "rsync"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho 'rsync  version {version}'\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    with pytest.raises(SourceFailed, match="known security holes"):
+    with pytest.raises(SourceFailed, match="known vulnerabilities"):
         fetching.fetch(url_of(listener), tmp_path, Rules(any_private=True, any_rsync=True))
     assert not was_called(listener)
 

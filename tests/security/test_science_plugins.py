@@ -206,9 +206,9 @@ def test_a_draft_of_the_allow_list_makes_existing_apps_work(settings, capsys):
         ({"target": "sh"}, "has the target"),
         (
             {"target": "script:a", "app_options": ["compare_program"]},
-            "which would choose what runs",
+            "which could then choose",
         ),
-        ({"target": "script:a", "app_options": "all"}, "is no list of texts"),
+        ({"target": "script:a", "app_options": "all"}, "is not a list of texts"),
         ({"target": "script:a", "transactional": True}, "cannot be transactional"),
         ({"target": "script:a", "writes": ["/"]}, "absolute paths"),
         ({"target": "script:a", "reads": ["x/../.."]}, "absolute paths"),

@@ -1,4 +1,4 @@
-"""List, make and revoke the keys of an account."""
+"""Lists, creates and revokes the keys of an account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Command(Conversation):
     """``account_key list EMAIL | make EMAIL --kind KIND | weak EMAIL | revoke EMAIL ID``."""
 
     help = (
-        "Look after the keys of an account. list EMAIL; make EMAIL --kind host (attaches computers)"
+        "Manage the keys of an account. list EMAIL; make EMAIL --kind host (attaches computers)"
         " or submission (submits work) [--name NAME]; weak EMAIL (prints it); revoke EMAIL ID."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (account_keys.AccountRefused,)
@@ -32,9 +32,9 @@ class Command(Conversation):
         parser.add_argument("email", metavar="EMAIL", help="the account's e-mail address")
         parser.add_argument("key_id", metavar="ID", type=int, nargs="?", help="revoke: which key")
         parser.add_argument(
-            "--kind", choices=sorted(_KINDS), help="make: host or submission; must be given"
+            "--kind", choices=sorted(_KINDS), help="make: host or submission; required"
         )
-        parser.add_argument("--name", default="", help="make: what the key is for")
+        parser.add_argument("--name", default="", help="make: the purpose of the key")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         account = account_of(options["email"])
@@ -80,7 +80,7 @@ def _make(account: Account, kind: str | None, name: str) -> Answer:
     name = name or f"{kind} key"
     key = account_keys.new_key(account=account, name=name, kind=_KINDS[kind], now=timezone.now())
     return Answer(
-        f"The new {kind} key of {account.email} is shown this once: {key}",
+        f"The new {kind} key of {account.email}, shown only now: {key}",
         {"email": account.email, "kind": kind, "name": name, "key": key},
     )
 
@@ -102,6 +102,6 @@ def _revoke(account: Account, key_id: int | None) -> Answer:
     more = " Log-in returns a new one." if renewed else ""
     return Answer(
         f"Key {key_id} of {account.email} is revoked.{more} Computers attached with a revoked key "
-        "must be attached again, and a stock BOINC client drops its work then.",
+        "must be attached again, and a stock BOINC client then drops its work.",
         {"id": key_id, "revoked": True},
     )

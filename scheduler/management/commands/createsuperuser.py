@@ -1,4 +1,4 @@
-"""Creates a superuser as Django does, and records who did it."""
+"""Creates a superuser as Django does, and records the actor in the audit log."""
 
 from __future__ import annotations
 

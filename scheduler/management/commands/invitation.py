@@ -1,4 +1,4 @@
-"""Make, list and revoke invitations to create an account."""
+"""Creates, lists and revokes invitations to create an account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Command(Conversation):
     """``invitation make [--uses N] [--expires-in 30d] [--name NAME] | list | revoke ID``."""
 
     help = (
-        "Look after invitations, needed to create accounts while ACCOUNT_CREATION is `invitation`. "
+        "Manage invitations, which account creation needs while ACCOUNT_CREATION is `invitation`. "
         "make [--uses N] [--expires-in 30d] [--name NAME]; list; revoke ID."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (AccountRefused,)
@@ -30,9 +30,9 @@ class Command(Conversation):
     def ask(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
         parser.add_argument(
-            "invitation_id", metavar="ID", type=int, nargs="?", help="revoke: which"
+            "invitation_id", metavar="ID", type=int, nargs="?", help="revoke: its number"
         )
-        parser.add_argument("--name", default="", help="make: whom or what it is for")
+        parser.add_argument("--name", default="", help="make: the people or purpose it is for")
         parser.add_argument(
             "--uses", type=int, default=1, metavar="N", help="make: for how many accounts (1)"
         )
@@ -61,7 +61,7 @@ def _make(options: Mapping[str, Any]) -> Answer:
     if how is not AccountCreation.INVITATION:
         note = f" ACCOUNT_CREATION is `{how}`: set it to `invitation` to require codes."
     return Answer(
-        f"Invitation {made.pk}, for {plural(made.max_uses, 'account')}, is shown this once: {code}"
+        f"Invitation {made.pk}, for {plural(made.max_uses, 'account')}, shown only now: {code}"
         f"{note}",
         _facts(made) | {"code": code},
     )
@@ -86,11 +86,11 @@ def _revoke(invitation_id: int | None) -> Answer:
     if not invitations.revoke(invitation_id, now=timezone.now()):
         msg = (
             f"There is no invitation {invitation_id} to revoke. "
-            "Hint: `manage.py invitation list` numbers them."
+            "Hint: `manage.py invitation list` shows their numbers."
         )
         raise CommandError(msg)
     return Answer(
-        f"Invitation {invitation_id} is revoked. Accounts that were created with it stay.",
+        f"Invitation {invitation_id} is revoked. Accounts that were created with it remain.",
         {"id": invitation_id, "revoked": True},
     )
 

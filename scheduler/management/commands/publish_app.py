@@ -146,10 +146,10 @@ class Command(Conversation):
 
 
 def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source | None) -> Answer:
-    """Write what must be signed, also of an app that does not exist yet."""
+    """Write the files to be signed, even if the app does not exist yet."""
     name, folder = options["app"], options["prepare"]
     if order.source_url:
-        msg = "What an address names cannot be signed before it is fetched."
+        msg = "A file at an address cannot be signed before it is fetched."
         raise CommandError(f"{msg} Hint: fetch it yourself, and give the file.")
     if options["create_app"]:
         app = apps.draft(name=name, kind=options["kind"] or AppKind.NATIVE)
@@ -159,7 +159,7 @@ def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source |
     return Answer(
         f"Wrote {plural(len(names), 'file')} to {folder}: {', '.join(names)}.\n"
         f"Sign them on the machine that has the key: python3 sign.py sign {folder}\n"
-        f"Then publish by the same command with --signatures {folder} for --prepare.",
+        f"Then publish by the same command with --signatures {folder} instead of --prepare.",
         {"folder": str(folder), "files": names},
     )
 

@@ -1,4 +1,4 @@
-"""Publish app versions again under new numbers, with the launcher of this server."""
+"""Publishes app versions again under new numbers, with the launcher of this server."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ class Command(Conversation):
         parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Publish, or write what must be signed."""
+        """Publish, or write the files to be signed."""
         if options["prepare"] and options["signatures"]:
-            raise CommandError("Both folders are given. Hint: --prepare first, then --signatures.")
+            raise CommandError(
+                "Both folders are given. Hint: use --prepare first, then --signatures."
+            )
         versions = republishing.current_versions(options["apps"])
         if not options["all"]:
             versions = republishing.with_old_launchers(versions)

@@ -1,4 +1,4 @@
-"""List roles, and give and take them."""
+"""Lists roles, gives and takes them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ class Command(Conversation):
     def ask(self, parser: CommandParser) -> None:
         """Ask what to do, for whom, and which role."""
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("email", metavar="EMAIL", nargs="?", help="whose; list: of all people")
-        parser.add_argument("role", metavar="ROLE", nargs="?", help="give and take: which")
+        parser.add_argument(
+            "email",
+            metavar="EMAIL",
+            nargs="?",
+            help="an account; without it, list shows all accounts with roles",
+        )
+        parser.add_argument("role", metavar="ROLE", nargs="?", help="give and take: the role")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         """Make the one change, or list."""

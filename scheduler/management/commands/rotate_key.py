@@ -1,4 +1,4 @@
-"""Replace a key by a new one, or take a stolen one out of use."""
+"""Replaces a key of the project, or revokes a stolen one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Command(Conversation):
 
     help = (
         "Replace a key of the project. Signatures and grants by the old key stay valid unless "
-        "--revoke is given (docs/operating.md, a key is in foreign hands)."
+        "--revoke is given (docs/operating.md, A stolen key)."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         app_versions.BadPackage,
@@ -37,8 +37,8 @@ class Command(Conversation):
         parser.add_argument(
             "--revoke",
             action="store_true",
-            help="the old key may be in foreign hands: it signs, grants and verifies nothing any "
-            "more, and every current app version is published under a new number",
+            help="the old key may be stolen: it no longer signs, grants or verifies anything, and "
+            "every current app version is published under a new number",
         )
         offline = parser.add_argument_group("with the private key on another machine")
         offline.add_argument(
@@ -52,13 +52,13 @@ class Command(Conversation):
             metavar="FILE",
             action="append",
             default=[],
-            help="by the old key over the new one: without it clients must attach again; may be "
-            "given for each earlier key",
+            help="signature of the old key over the new one; clients must attach again without it; "
+            "may be repeated for earlier keys",
         )
         offline.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Rotate, or write what must be signed."""
+        """Rotate, or write the files to be signed."""
         offline = ("prepare", "public_key", "rotation_signature", "signatures")
         if options["key"] == "upload-grant":
             if any(options[name] for name in offline):
@@ -68,13 +68,13 @@ class Command(Conversation):
         if options["prepare"] is not None:
             names = key_rotation.write_to_sign(options["prepare"], revoke=options["revoke"])
             return Answer(
-                f"Wrote {plural(len(names), 'file')} to {options['prepare']}; sign them by the new "
-                "key and install it by --public-key.",
+                f"Wrote {plural(len(names), 'file')} to {options['prepare']}; sign them with the "
+                "new key and install it with --public-key.",
                 {"files": names},
             )
         if options["public_key"] is None:
             if options["rotation_signature"] or options["signatures"]:
-                raise CommandError("No new key is given. Hint: name it by --public-key FILE.")
+                raise CommandError("No new key is given. Hint: use --public-key FILE.")
             return _told(key_rotation.rotate(revoke=options["revoke"], now=timezone.now()))
         signatures, had_key = options["signatures"], signing.has_code_sign_key()
         rotations = [storage.read_key_text(path) for path in options["rotation_signature"]]
@@ -99,20 +99,20 @@ def _upload_grant(*, revoke: bool) -> Answer:
     key_rotation.rotate_upload_key(revoke=revoke, now=timezone.now())
     if revoke:
         return Answer(
-            "Uploads are granted by a new key from now on; grants given before are revoked. Hosts "
-            "that hold such grants keep trying until their results' deadlines have passed.",
+            "Uploads are granted by a new key from now on; earlier grants are revoked. Hosts "
+            "with earlier grants keep trying until the deadlines of their results have passed.",
             {"key": "upload-grant", "revoked": True},
         )
     return Answer(
-        "Uploads are granted by a new key from now on; grants given before stay good.",
+        "Uploads are granted by a new key from now on; earlier grants stay valid.",
         {"key": "upload-grant", "revoked": False},
     )
 
 
 def _told(done: key_rotation.Rotated) -> Answer:
-    sentence = f"A new code-sign key is in force and {done.signed} app files are signed by it"
+    sentence = f"A new code-sign key is installed and {done.signed} app files are signed by it"
     if done.is_vouched_for:
-        sentence += "; clients take it over by the old key's signature"
+        sentence += "; clients accept it by the old key's signature"
     sentence += "."
     if done.republished:
         versions = "\n".join(f"Published {published.version}." for published in done.republished)

@@ -90,10 +90,10 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
     key = account_keys.first_submission_key(account=account, now=now)
     shown = _show(account)
     about_key = (
-        f"The submission key, for BOINC's web RPCs, is shown this once: {key}"
+        f"The submission key for BOINC's web RPCs, shown only now: {key}"
         if key
         else f"It has a submission key; `manage.py account_key make {account.email} "
-        "--kind submission` makes another."
+        "--kind submission` creates another."
     )
     return replace(
         shown,
@@ -104,10 +104,10 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
 
 def _forbid(account: Account) -> Answer:
     forbidden = operations.forbid(account, now=timezone.now())
-    outcome = "may not submit any more" if forbidden else "could not submit before"
+    outcome = "can no longer submit" if forbidden else "could not submit before"
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     role = (
-        " The account still may submit for every app by a role: see `manage.py role`."
+        " The account can still submit for every app by a role: see `manage.py role`."
         if by_role
         else ""
     )
