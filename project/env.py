@@ -82,7 +82,7 @@ def integer(name: str, default: int, *, at_least: int = 0, at_most: int = 2**31 
 
 
 def umask(name: str, default: int) -> int:
-    """Read a umask in octal digits, which must leave all rights to the owner."""
+    """Read a umask in octal digits that leaves all rights to the owner."""
     value = text(name, f"{default:04o}")
     if not re.fullmatch(r"0?0[0-7]{2}", value):
         raise BadSetting(name, value, "a umask that starts with 0, such as 0027 or 0022")
@@ -98,7 +98,7 @@ def choice(name: str, default: str, *, among: Collection[str]) -> str:
 
 
 def account_creation(name: str) -> AccountCreation:
-    """Read who may create accounts; true and false mean open and closed."""
+    """Read whether clients can create accounts; true and false mean open and closed."""
     value = text(name, AccountCreation.OPEN).lower()
     if value in TRUE:
         return AccountCreation.OPEN

@@ -1,8 +1,8 @@
 """Permissions of the project's files: no access for other users of the machine.
 
-New files get theirs by the umask that every process sets when it reads the settings; `serve`
-corrects those of earlier versions. The group may read, for a proxy that serves downloads. Keys and
-passwords are their owner's alone.
+New files get their mode by the umask that every process sets when it reads the settings; `serve`
+corrects the modes of earlier versions. The group may read, for a proxy that serves downloads. Only
+the owner can read keys and passwords.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ PRIVATE = 0o077
 
 
 def restrict_new_files(umask: int) -> None:
-    """Set this process's umask, unless its starter chose a stricter one."""
+    """Set this process's umask, unless it was started with a stricter one."""
     os.umask(os.umask(0o777) | umask)
 
 
 def correct_modes(var: Path, keys: Path, *, umask: int) -> list[Path]:
     """Remove the permissions in `umask` from existing files; return the changed ones.
 
-    Changed are VAR_DIR and what is directly in it (nothing below can be reached past these), and
-    everything in the folder of keys. Links and what belongs to another user, such as PostgreSQL's
-    data, stay as they are.
+    It changes VAR_DIR and its direct entries (which protect everything below them), and everything
+    in the folder of keys. It does not change links, or files of another user, such as PostgreSQL's
+    data.
     """
     changed = []
     for path, forbidden in _wanted(var, keys, umask):

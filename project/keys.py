@@ -1,4 +1,4 @@
-"""Random secrets of the project, each in a file made at first need."""
+"""Random secrets of the project, each in a file that is created on first use."""
 
 from __future__ import annotations
 

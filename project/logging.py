@@ -16,12 +16,12 @@ HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 #: Django refuses suspicious requests with these loggers, with a useless traceback: any
 #: client could fill the log by a wrong Host header.
 SUSPICIOUS = "django.security."
-#: A text from a request must not begin a line of its own.
+#: Text from a request must not start a new line.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0x2029]}
 
 
 def has_traceback(record: logging.LogRecord) -> bool:
-    """Return whether the record's traceback is to be written."""
+    """Return whether the record's traceback is written."""
     return bool(record.exc_info) and not record.name.startswith(SUSPICIOUS)
 
 
@@ -31,13 +31,13 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class NotOfCommands(logging.Filter):
-    """Leaves out audit entries of commands: a command prints its own answer, and no log beside it.
+    """Leaves out audit entries of commands, so that a command prints only its own output.
 
-    They are in the database, and in `AUDIT_LOG` where that is set.
+    The entries are in the database, and in `AUDIT_LOG` if that is set.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # Only what comes over the network has an address.
+        # Only requests from the network have an address.
         return record.name != "manyhands.audit" or bool(fields(record).get("address"))
 
 
@@ -78,7 +78,7 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
     """Return Django's LOGGING for `form`, which is text or json.
 
     `audit_log` is the file to which the logger `manyhands.audit` appends lines of JSON, whatever
-    `form` is; it is opened again after a rotation.  Without one its records go where all go.
+    `form` is; it is opened again after a rotation.  Without it, its records go to the common log.
     """
     formatter = JsonLines if form == "json" else Columns
     config = _configuration(formatter, level)

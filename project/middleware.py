@@ -1,4 +1,4 @@
-"""Refuses text that the database can neither store nor look up."""
+"""Refuses text with NUL characters, which the database cannot store."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NUL = "\0"
 class RefuseNul:
     """Answers 400 where a NUL character reached a statement, and drops cookies that contain one.
 
-    PostgreSQL's text holds every character but this one.  What views validate themselves is
-    answered by them; this is for every other path, parameter and field.
+    PostgreSQL can store every other character.  Views that validate their input answer by
+    themselves; this covers every other path, parameter and field.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        # A quoted cookie may hold any character: `sessionid="...\000"`.
+        # A quoted cookie may contain any character: `sessionid="...\000"`.
         if "\\0" in request.META.get("HTTP_COOKIE", ""):
             for name, value in list(request.COOKIES.items()):
                 if NUL in value:
@@ -35,7 +35,7 @@ class RefuseNul:
     def process_exception(
         self, request: HttpRequest, exception: Exception
     ) -> HttpResponseBase | None:
-        """Return 400 for the driver's own refusal: the statement was never sent."""
+        """Return 400 for the driver's error about NUL; the statement was not sent."""
         if isinstance(exception, DataError) and "NUL (0x00)" in str(exception):
             return bad_request(request, BadRequest())
         return None

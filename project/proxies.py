@@ -37,7 +37,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 def believe(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
     """Take a request's address and scheme from its forwarding headers, if a trusted proxy sent it.
 
-    From anybody else these headers are removed: Django would believe `X-Forwarded-Proto`.
+    From other clients these headers are removed, because Django would trust `X-Forwarded-Proto`.
     """
     forwarded_for = environ.pop("HTTP_X_FORWARDED_FOR", None)
     peer = environ.get("REMOTE_ADDR", "")

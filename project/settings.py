@@ -33,7 +33,7 @@ PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
     master_url=(_master_url := env.web_url("MASTER_URL", "http://127.0.0.1:8000/")),
     command_apps=env.boolean("COMMAND_APPS", default=False),
-    # A project with an https address is taken for a public one: its key is kept on another machine.
+    # A project with an https address counts as public: its key is kept on another machine.
     online_signing=env.boolean("ONLINE_SIGNING", default=not _master_url.startswith("https:")),
     ledger=env.boolean("LEDGER", default=True),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
@@ -103,8 +103,8 @@ ALLOWED_HOSTS = env.words(
     "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
 )
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
-#: How many clients of one web process may send slowly at a time, and how many may read slowly; of
-#: more, the slowest are cut. Each holds a thread, of which `serve` and the units give 64.
+#: How many clients of one web process may send slowly at a time, and how many may read slowly;
+#: above that the slowest are cut. Each occupies a thread; `serve` and the units start 64.
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
 # TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

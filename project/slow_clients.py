@@ -2,30 +2,30 @@
 
 A WSGI thread waits in `wsgi.input.read` until a client has sent its body, and in granian's response
 channel until a client has read its reply.  Granian sets no limit to either, so some hundred
-connections that drip a byte a second would hold every thread.  nginx buffers both directions; this
-module is for the web server that stands alone.
+connections that send a byte a second would occupy every thread.  nginx buffers both directions;
+this module is for a web server without a proxy.
 
 Theory of operation.  `Transfers` lists the bodies that are being read and the replies that are
-being sent.  A daemon thread looks at the list twice a second.  While no transfer is older than a
-second, that is all it does.  Otherwise it reads the counters that the kernel keeps of each
+being sent.  A daemon thread checks the list twice a second.  If a transfer is older than a second,
+it reads the counters that the kernel keeps of each
 connection (`TCP_INFO`).  A connection is cut, by shutting its socket down, in two cases:
 
-- The client moved fewer than 10 bytes a second for 300 seconds.  Stock clients give such a transfer
-  up themselves.
+- The client moved fewer than 10 bytes a second for 300 seconds.  Stock clients give up such a
+  transfer themselves.
 - More than `max_slow` transfers of one direction are slow at the same time.  Then the slowest ones
-  go, those of the network with the most slow transfers first, until three quarters of `max_slow`
-  are left.  One client on a bad line is not cut as long as others hold more connections than it.
-  A request that has arrived whole but waits for a thread moves nothing either.  Threads are given
-  in the order of arrival, so of the connections on which nothing moves the oldest go first, and
-  new ones only after those that drip.
+  are cut, starting with the network that has the most slow transfers, until three quarters of
+  `max_slow` are left.  One client on a bad line is not cut as long as others have more connections.
+  A request that has arrived completely but waits for a thread moves no bytes either.  Threads are
+  assigned in the order of arrival, so of the idle connections the oldest are cut first, and new
+  ones only after slow senders.
 
-A client that was cut comes again: uploads and downloads go on where they broke off.
+A client that was cut reconnects and resumes its upload or download.
 
-Granian does not say on which connection a request came, only from which address.  Which of the
-connections of an address are cut is therefore judged by their counters: the client was the last to
-send (a body), or has unread data waiting (a reply), and both were so half a second before.  Only
-if these are too few, connections on which nothing moves are cut as well: a client may ask for
-`100 Continue` and then send nothing.  Without Linux's `/proc` nothing is cut.
+Granian provides the address of a request, but not its connection.  The connections of an address
+that are cut are therefore selected by their counters: the client was the last to send (a body), or
+has unread data (a reply), and the same was true half a second before.  Only if these are too few,
+idle connections are cut as well: a client may request `100 Continue` and then send nothing.
+Without Linux's `/proc` no connection is cut.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Pause of the watch; seconds.
+#: The interval of the checks; seconds.
 PAUSE_SECONDS: Final = 0.5
 #: A transfer is slow if one piece (at most 256 KiB) takes longer than this; most bodies arrive
 #: together with their headers.
 SLOW_AFTER_SECONDS: Final = 1.0
-#: BOINC's own client gives up a transfer of fewer bytes a second than this for so long.
+#: BOINC's own client gives up a transfer that is slower than this for `STALL_SECONDS`.
 MIN_BYTES_PER_SECOND: Final = 10
 STALL_SECONDS: Final = 300.0
 #: The part of `max_slow` that remains after a cut, so that not every connection causes the next.
 KEPT_SHARE: Final = 0.75
-#: Bytes that a quiet connection counts as having sent since its last byte: its request may be whole
-#: and wait for a thread.  After half a second it passes for 4000 bytes a second, after a minute for
-#: 33.
+#: The bytes that a quiet connection is assumed to have sent since its last byte, because its
+#: request may be complete and wait for a thread.  After half a second that is a speed of 4000 bytes
+#: a second, after a minute of 33.
 QUIET_BYTES: Final = 2000
 #: Pause between two log messages; seconds.
 LOG_PAUSE_SECONDS: Final = 60.0
-#: `struct tcp_info` of linux/tcp.h: where the ages (milliseconds) and the byte counters stand.
+#: `struct tcp_info` of linux/tcp.h: the offsets of the ages (milliseconds) and the byte counters.
 _TCP_INFO_BYTES: Final = 136
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 _LAST_SENT, _LAST_RECEIVED, _COUNTERS = 8 + 4 * 9, 8 + 4 * 11, 120
@@ -81,11 +81,11 @@ class Transfers:
     def __init__(self, *, incoming: bool, max_slow: int) -> None:
         self.incoming = incoming
         self.max_slow = max_slow
-        #: Each is a key of its own; single operations on a dict are atomic.
+        #: Each transfer is a key; single operations on a dict are atomic.
         self.active: dict[Body | Reply, None] = {}
 
     def slow(self, now: float) -> list[Body | Reply]:
-        """Return those whose present piece takes longer than `SLOW_AFTER_SECONDS`."""
+        """Return the transfers whose current piece takes longer than `SLOW_AFTER_SECONDS`."""
         return [each for each in list(self.active) if now - each.began > SLOW_AFTER_SECONDS]
 
 
@@ -146,7 +146,7 @@ class Reply:
         return piece
 
     def close(self) -> None:
-        """End the reply, whether all of it was sent or not."""
+        """End the reply, even if it was not sent completely."""
         self._replies.pop(self, None)
         if (close := getattr(self._pieces, "close", None)) is not None:
             close()
@@ -166,15 +166,15 @@ class Counters:
 
 @dataclass(slots=True)
 class Sighting:
-    """A connection on which the project waits for the client, since it was first seen like this.
+    """A connection on which the project waits for the client, and the first check that found it.
 
-    Of an idle one that is not certain.
+    For an idle connection this is only an assumption.
     """
 
     since: float
     counters: Counters
     is_idle: bool
-    #: The begin of the present stall window.
+    #: The start of the current stall window.
     window_since: float
     window_bytes: int
 
@@ -183,7 +183,7 @@ Connection = tuple[str, int]
 
 
 def read_counters(connected: socket.socket) -> Counters:
-    """Read what the kernel counts of a connection; raises OSError, struct.error."""
+    """Read the kernel's counters of a connection; raises OSError, struct.error."""
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     (last_sent,) = struct.unpack_from("=I", info, _LAST_SENT)
     (last_received,) = struct.unpack_from("=I", info, _LAST_RECEIVED)
@@ -215,7 +215,7 @@ def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
 
 
 def network_of(address: str) -> str:
-    """Return what one household is given: an IPv4 address, or an IPv6 network of 64 bits.
+    """Return what a customer's line usually has: an IPv4 address, or an IPv6 network of 64 bits.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -228,7 +228,7 @@ def network_of(address: str) -> str:
 
 
 def excess_by_network(networks: Sequence[str], max_slow: int) -> Counter[str]:
-    """Return how many slow transfers of each network have to go.
+    """Return how many slow transfers of each network must be cut.
 
     >>> excess_by_network(["a"] * 9 + ["b"] * 2, max_slow=8)
     Counter({'a': 5})
@@ -245,7 +245,7 @@ def excess_by_network(networks: Sequence[str], max_slow: int) -> Counter[str]:
 
 
 class Watch:
-    """Looks at one direction of transfers, and cuts connections."""
+    """Checks the transfers of one direction, and cuts connections."""
 
     def __init__(self, transfers: Transfers) -> None:
         self._transfers = transfers
@@ -286,7 +286,7 @@ class Watch:
     def _waiting(
         self, addresses: set[str], port: int, now: float
     ) -> dict[Connection, tuple[Sighting, Counters]]:
-        """The connections that are now as they were at the last look: idle, or waiting."""
+        """Return the connections in the same state as at the last check: idle, or waiting."""
         waiting: dict[Connection, tuple[Sighting, Counters]] = {}
         seen: dict[Connection, Sighting] = {}
         for connected in connections_of(addresses, port):
@@ -341,7 +341,7 @@ class Watch:
                 yield peer
 
     def _speed(self, first: Sighting, counters: Counters, now: float) -> float:
-        """The bytes a second by which the connections of one network are ordered."""
+        """Return the speed in bytes a second by which the connections of a network are ordered."""
         moved = self._moved(counters) - self._moved(first.counters)
         if self._transfers.incoming and moved == 0:
             return QUIET_BYTES / max(counters.quiet_seconds, 0.001)
@@ -357,7 +357,7 @@ class Watch:
 
 
 def _shut_down(peer: Connection, port: int) -> bool:
-    """Shut the connection of a peer down, if it is still there."""
+    """Shut down the connection of a peer; returns False if it no longer exists."""
     for connected in connections_of({peer[0]}, port):
         with suppress(OSError):
             if connected.getpeername()[:2] == peer:
@@ -367,7 +367,7 @@ def _shut_down(peer: Connection, port: int) -> bool:
 
 
 def start(*directions: Transfers) -> None:
-    """Look at transfers in a thread that ends with the process."""
+    """Check transfers in a thread that ends with the process."""
     watches = [Watch(each) for each in directions]
 
     def look_often() -> None:

@@ -43,7 +43,7 @@ SHORT_WAYS = (
     ("/download/", download_app),
 )
 
-# Without it no client could be answered: better that the server does not start.
+# Without it no client could be answered, so the server must not start.
 signing.code_sign_key_text()
 
 # Only a web server imports this file: commands and daemons have other ways of being seen.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sign the files of app versions on a machine that is on no network.
+"""Sign the files of app versions on a machine without network.
 
-One file, nothing but Python's standard library (3.9 or newer): copy it to the machine that has the
-private key.  Keys and signatures are in BOINC's text format; those of its crypt_prog are read, and
-the other way round.  docs/signing.md describes the procedure.
+This single file needs only Python's standard library (3.9 or newer): copy it to the machine that
+has the private key.  Keys and signatures are in BOINC's text format, compatible with BOINC's
+crypt_prog.  docs/signing.md describes the procedure.
 
     python3 sign.py new-key FOLDER               make code_sign_private and code_sign_public
     python3 sign.py sign DIR                     sign what `manage.py ... --prepare DIR` wrote
@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-BITS = 1024  # the most, and the least, that BOINC's clients take
+BITS = 1024  # the only size that BOINC's clients accept
 SIZE = BITS // 8
 HALF = SIZE // 2
 EXPONENT = 65537
@@ -43,7 +43,7 @@ HEX = re.compile(rb"[+-]?[0-9A-Fa-f]")
 
 
 class Refused(Exception):
-    """Nothing was signed. The message has a hint."""
+    """The request was refused, and nothing was signed. The message has a hint."""
 
 
 class PrivateKey(NamedTuple):
@@ -69,10 +69,10 @@ class Content(NamedTuple):
 
 
 def looks_like_key(start: bytes) -> bool:
-    """Return whether a content that begins so could be taken for a public key by a client.
+    """Return whether clients could take a content that begins with `start` for a public key.
 
-    A client takes any text over which its key made a signature for the project's new key; a
-    signature over such a file would give its author control of the project.
+    A client accepts any text that its key has signed as the project's new key, so a signature over
+    such a file would give its author control of the project.
     """
     start = start[:START_NBYTES]
     text = start.lstrip(BLANK)
@@ -88,7 +88,7 @@ def looks_like_key(start: bytes) -> bool:
 
 
 def hex_block(data: bytes) -> str:
-    """Write bytes as BOINC does: 64 digits a line, a line with a full stop at the end."""
+    """Format bytes as BOINC does: lines of 64 digits, and a last line with a full stop."""
     return data.hex("\n", -32) + "\n.\n"
 
 
@@ -110,31 +110,31 @@ def read_key(text: str, nbytes: int, name: str) -> bytes:
     if bits.strip() != str(BITS) or len(data) != nbytes:
         kind = "public" if nbytes == 2 * SIZE else "private"
         raise Refused(
-            f"{name} is no {BITS}-bit {kind} key in BOINC's text format.\n"
-            "Hint: make one by `python3 sign.py new-key FOLDER`; clients take no other size."
+            f"{name} is not a {BITS}-bit {kind} key in BOINC's text format.\n"
+            "Hint: make one by `python3 sign.py new-key FOLDER`; clients accept no other size."
         )
     return data
 
 
 def private_text(key: PrivateKey) -> str:
-    """Write a private key as BOINC's crypt_prog does."""
+    """Format a private key as BOINC's crypt_prog does."""
     whole = b"".join(part.to_bytes(SIZE, "big") for part in key[:3])
     return f"{BITS}\n" + hex_block(whole + b"".join(part.to_bytes(HALF, "big") for part in key[3:]))
 
 
 def public_text(n: int, e: int) -> str:
-    """Write a public key as BOINC's crypt_prog does."""
+    """Format a public key as BOINC's crypt_prog does."""
     return f"{BITS}\n" + hex_block(n.to_bytes(SIZE, "big") + e.to_bytes(SIZE, "big"))
 
 
 def parse_private(text: str, name: str) -> PrivateKey:
-    """Read a private key, and check that its numbers belong together; raises Refused."""
+    """Read a private key, and check that its numbers are consistent; raises Refused."""
     data = read_key(text, 3 * SIZE + 5 * HALF, name)
     ends = [SIZE, 2 * SIZE, 3 * SIZE] + [3 * SIZE + i * HALF for i in range(1, 6)]
     key = PrivateKey(*(int.from_bytes(data[a:b], "big") for a, b in zip([0, *ends], ends)))
     fits = key.p * key.q == key.n and key.q * key.iqmp % key.p == 1
     if not fits or key.dmp1 != key.d % (key.p - 1) or key.dmq1 != key.d % (key.q - 1):
-        raise Refused(f"{name} is damaged: its numbers do not fit.\nHint: restore it.")
+        raise Refused(f"{name} is damaged: its numbers are inconsistent.\nHint: restore it.")
     return key
 
 
@@ -143,7 +143,7 @@ def parse_public(text: str, name: str) -> tuple[int, int]:
     data = read_key(text, 2 * SIZE, name)
     n, e = int.from_bytes(data[:SIZE], "big"), int.from_bytes(data[SIZE:], "big")
     if n.bit_length() != BITS or e < 3 or e % 2 == 0:
-        raise Refused(f"{name} is no usable public key.\nHint: make another one.")
+        raise Refused(f"{name} is not a usable public key.\nHint: make another one.")
     return n, e
 
 
@@ -173,7 +173,7 @@ def new_prime() -> int:
 
 
 def is_prime(n: int) -> bool:
-    """Return whether an odd number beyond 4 000 000 is prime, by Miller and Rabin."""
+    """Return whether an odd number above 4 000 000 is prime, by the Miller-Rabin test."""
     if any(n % prime == 0 for prime in SMALL_PRIMES):
         return False
     odd, twos = n - 1, 0
@@ -240,7 +240,7 @@ def hashed(file: BinaryIO, name: str) -> Content:
         raise Refused(
             f"{name} could be taken for a public key by a client: a signature over it would "
             "replace the project's key. NOTHING was signed.\n"
-            "Hint: find out who wants this signed. A new key of your own is signed by `rotate`."
+            "Hint: find out who wants this signed. Use `rotate` to sign a new key of your own."
         )
     while chunk:
         md5.update(chunk)
@@ -251,7 +251,7 @@ def hashed(file: BinaryIO, name: str) -> Content:
 
 
 def prepared(folder: Path) -> list[Content]:
-    """Return what a folder's manifest lists, compared with the files; raises Refused."""
+    """Return the entries of a folder's manifest, compared with the files; raises Refused."""
     try:
         listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         wanted = [Content(f["name"], f["nbytes"], f["sha256"], f["md5"]) for f in listed]
@@ -302,7 +302,7 @@ def read_text(path: Path) -> str:
 
 
 def agreed(question: str) -> bool:
-    """Ask the person at the terminal."""
+    """Return whether the person at the terminal answers y."""
     print(question, end=" [y/N] ", flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
@@ -325,25 +325,27 @@ def make_key(folder: Path) -> None:
 
 
 def fingerprint(public: str) -> str:
-    """Return the digest by which people compare public keys: that of the stripped text."""
+    """Return the digest that identifies a public key: the SHA-256 of the stripped text."""
     return hashlib.sha256(public.strip().encode()).hexdigest()
 
 
 def sign(folder: Path, key_path: Path, *, yes: bool) -> None:
-    """Sign what a manifest lists, after showing it."""
+    """Show the files of a manifest, and sign them."""
     key = parse_private(read_text(key_path), str(key_path))
     contents = prepared(folder)
     print(f"{'bytes':>12}  {'SHA-256':<64}  file")
     for content in contents:
         print(f"{content.nbytes:>12}  {content.sha256}  {content.name}")
-    print(f"By the key whose public half has the SHA-256 {fingerprint(public_text(key.n, key.e))}.")
+    print(f"SHA-256 of the signing key's public half: {fingerprint(public_text(key.n, key.e))}")
     count = f"{len(contents)} file{'s' if len(contents) > 1 else ''}"
     if not yes and not agreed(f"Sign {count}? Every volunteer's computer will run them."):
         raise Refused("Nothing was signed.\nHint: answer y to sign.")
     for content in contents:
-        # Read again: what was shown is what is signed.
+        # Read again, so that exactly the files that were shown are signed.
         if look_at(folder / content.name, content.name) != content:
-            raise Refused(f"{content.name} has changed meanwhile.\nHint: copy the folder again.")
+            raise Refused(
+                f"{content.name} has changed in the meantime.\nHint: copy the folder again."
+            )
         path = folder / f"{content.name}{SUFFIX}"
         path.unlink(missing_ok=True)
         write_new(path, signature_over(content.md5, key))
@@ -351,7 +353,7 @@ def sign(folder: Path, key_path: Path, *, yes: bool) -> None:
 
 
 def rotate(old: Path, new: Path, output: Path | None, *, yes: bool) -> None:
-    """Sign a public key by an old private key, so that clients take it over."""
+    """Sign a public key by an old private key, so that clients accept it."""
     key = parse_private(read_text(old), str(old))
     n, e = parse_public(read_text(new), str(new))
     text = public_text(n, e).strip()
@@ -382,7 +384,7 @@ def check(folder: Path, key_path: Path) -> None:
 def main(words: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     parser = argparse.ArgumentParser(
-        description="Sign the files of app versions on a machine that is on no network."
+        description="Sign the files of app versions on a machine without network."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("new-key", help="make a pair of keys")

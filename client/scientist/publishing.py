@@ -83,10 +83,10 @@ def _signatures(path: Path) -> list[str]:
         texts = [file.read_text(encoding="ascii", errors="replace") for file in paths]
     except OSError as error:
         raise UsageError(
-            f"{error.filename} cannot be read: {error.strerror}.", "check it."
+            f"{error.filename} cannot be read: {error.strerror}.", "check the path."
         ) from None
     if not texts:
-        hint = "they are made by `python3 sign.py sign FOLDER` from the files of --prepare."
+        hint = "`python3 sign.py sign FOLDER` makes them from the files of --prepare."
         raise UsageError(f"There are no .sig files in {path}.", hint)
     return texts
 

@@ -57,7 +57,9 @@ def introduce(transport: Transport, url: str, credentials: Credentials) -> Intro
     """Find a project, get a key, find its schedulers. Raises NoProjectError, RefusedError."""
     url = canonical_url(url)
     if not is_web_url(url):
-        message = f"{url} is no address of a project.\nHint: it begins with https:// or http://."
+        message = (
+            f"{url} is not the address of a project.\nHint: it begins with https:// or http://."
+        )
         raise NoProjectError(message)
     config = _read_config(transport, url)
     if config.is_account_manager:
@@ -69,7 +71,7 @@ def introduce(transport: Transport, url: str, credentials: Credentials) -> Intro
 
 
 def _log_in_base(url: str, config: ProjectConfig) -> str:
-    """Return where to log in: the project may name another place, if it is as well protected."""
+    """Return the address for log-ins: the project may name another, if it is as well protected."""
     base = config.web_rpc_url_base
     if not base:
         return url
@@ -107,7 +109,7 @@ def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
     urls = find_scheduler_urls(answer.content)
     encrypted = tuple(scheduler for scheduler in urls if scheduler.lower().startswith("https:"))
     if url.startswith("https:") and encrypted:
-        # The account key goes there: not in the clear if there is a choice.
+        # The account key is sent there: prefer an encrypted address.
         urls = encrypted
     if not urls:
         message = f"{url} names no scheduler.\nHint: check the address of the project."

@@ -140,7 +140,7 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         choices=[*Confinement],
         default=os.environ.get("VOLUNTEER_CONFINE", Confinement.AUTO),
         help="confine programs with bubblewrap: auto where it works (default, or "
-        "$VOLUNTEER_CONFINE), off, require to start nothing else",
+        "$VOLUNTEER_CONFINE), off, or require to start only confined programs",
     )
     command.add_argument(
         "--readable",
@@ -205,7 +205,7 @@ def _home(options: argparse.Namespace) -> Home:
 def _keep_private(folder: Path) -> None:
     """Close the client's folder to other users: it holds account keys and programs.
 
-    A folder of the volunteer that holds something else is left as it is.
+    A folder that contains other files of the volunteer is not changed.
     """
     is_ours = (folder / "state.json").exists() or not any(folder.iterdir())
     mode = stat.S_IMODE(folder.stat().st_mode)
@@ -249,7 +249,7 @@ def _credentials(options: argparse.Namespace) -> Credentials:
     if key:
         return Credentials(key=key)
     if not options.email:
-        message = "Who are you?\nHint: give --email E, or --key-file FILE."
+        message = "The account is missing.\nHint: give --email E, or --key-file FILE."
         raise UsageError(message)
     if options.create and not options.name:
         message = "A new account needs a name.\nHint: add --name NAME."

@@ -98,7 +98,7 @@ class RequestFailed(ProjectEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFinished(FileEvent):
-    """A file is here, complete and checked.
+    """A file has been downloaded completely and checked.
 
     `signed_sha256` is the SHA-256 of the bytes whose signature verified; empty for other files.
     """
@@ -116,7 +116,7 @@ class DownloadFailed(FileEvent):
 
 
 class FileLost(FileEvent):
-    """A file that should be here is not, or is not what was downloaded."""
+    """A downloaded file is missing or has changed."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ class ProcessNotStarted(ResultEvent):
 class Output:
     """An output file after a run; `nbytes` is -1 if no file can be sent.
 
-    `fault` is why what stands at its name is not sent, for example that it is a symbolic link.
+    `fault` is the reason why the file is not sent, for example that it is a symbolic link.
     """
 
     name: str

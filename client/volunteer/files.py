@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # The end of a broken transfer may be the error page of a proxy (PROTOCOL 3.1).
 _DOUBTFUL_BYTES = 5000
-# A server that promises no size may send this much.
+# The limit of a download whose size the server does not declare.
 MAX_UNDECLARED_BYTES = 1 << 30
 _CHUNK_BYTES = 1 << 20
 
@@ -93,7 +93,7 @@ def fetch(transport: Transport, wanted: Wanted) -> str:
 
 
 def _verified_here(wanted: Wanted) -> str:
-    """Return the SHA-256 of a signed file that is here already; empty if it must be fetched."""
+    """Return the SHA-256 of a signed file that is already here; empty if it must be fetched."""
     try:
         sha256 = check(wanted.path, wanted.info, wanted.code_sign_key)
     except (DownloadError, OSError):
@@ -103,9 +103,9 @@ def _verified_here(wanted: Wanted) -> str:
 
 
 def _byte_limit(info: FileInfo, part: Path) -> int:
-    """Return how many bytes may come: as many as promised, or what is tolerable without a promise.
+    """Return the size limit of a download: the declared size, or a default without one.
 
-    Raises DownloadError if the disk has no room for what is promised.
+    Raises DownloadError if the declared size does not fit on the disk.
     """
     if not info.nbytes:
         return MAX_UNDECLARED_BYTES
@@ -114,7 +114,7 @@ def _byte_limit(info: FileInfo, part: Path) -> int:
     if info.nbytes - here > free:
         reason = f"{info.nbytes} bytes do not fit on the disk, which has {free} free"
         raise DownloadError(DISK_FULL, reason, permanent=False)
-    # A packed file may be longer than its content, by little.
+    # A packed file may be slightly longer than its content.
     return info.nbytes + (info.nbytes // 100 + 4096 if info.gzipped_urls else 0)
 
 
@@ -169,7 +169,7 @@ def _refuse(status: int, part: Path) -> None:
 
 
 def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
-    """Append what the server sends, at most `limit` bytes in all.
+    """Append the bytes that the server sends, at most `limit` in all.
 
     If the server does not support Range, the transfer and the file start from the beginning.
     """
@@ -188,7 +188,7 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
             size += len(chunk)
             if size > limit:
                 part.unlink()
-                reason = f"more than {limit} bytes instead of the promised size"
+                reason = f"more than {limit} bytes instead of the declared size"
                 raise DownloadError(WRONG_SIZE, reason, permanent=True)
             file.write(chunk)
 
@@ -209,7 +209,7 @@ def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
     unzipped.unlink(missing_ok=True)
     try:
         with gzip.open(part, "rb") as source, unzipped.open("xb") as target:
-            # One byte more than allowed is enough to see that the size is wrong.
+            # One byte more than allowed is enough to detect a wrong size.
             left = max_bytes + 1
             while left and (chunk := source.read(min(left, _CHUNK_BYTES))):
                 target.write(chunk)
@@ -232,8 +232,8 @@ def check(path: Path, info: FileInfo, code_sign_key: str | None) -> str:
 
     A file of an app version is trusted by its signature alone, as in BOINC: a project whose
     server was broken into cannot make volunteers run a program that its owner did not sign.
-    Returns the SHA-256 of a signed file, empty for others. Raises OSError too, UnsafeFileError
-    among them for what is no plain file.
+    Returns the SHA-256 of a signed file, empty for others. Also raises OSError, and its subclass
+    UnsafeFileError for anything but a plain file.
     """
     digests = digests_of(path.parent, path.name)
     if info.nbytes and digests.nbytes != info.nbytes:

@@ -100,11 +100,11 @@ def _take_key(project: Project, reply: Reply, now: float) -> tuple[Project, list
 
 
 def _rotation_fault(project: Project, new: str, signature: str) -> str:
-    """Return why a new code-sign key is not taken; empty if the present key vouches for it.
+    """Return why a new code-sign key is refused; empty if the present key has signed it.
 
-    The signature of a file and that of a key are made alike (PROTOCOL 4.2). So that no file with
-    the text of a key becomes one, a key must have exactly the form in which projects write keys,
-    and its signature must not be that of a file.
+    Files and keys are signed in the same way (PROTOCOL 4.2). So that a file with the text of a key
+    cannot replace the key, a key must have exactly the form in which projects write keys, and its
+    signature must not be that of a file.
     """
     if not verifies_text(new, signature, project.code_sign_key):
         return "the new code-sign key is not signed by the old one"
@@ -152,7 +152,7 @@ def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
     wanted = {held_result.offer.wu_name for held_result in project.results.values()}
     workunits = {name: found for name, found in project.workunits.items() if name in wanted}
     project = replace(project, workunits=workunits)
-    # A refused result may have neither workunit nor app version here.
+    # A refused result may have neither a workunit nor an app version here.
     used = {
         version_named(workunits[held_result.offer.wu_name], held_result.offer)
         for held_result in project.results.values()
@@ -237,7 +237,7 @@ class _Refusals:
 
 
 def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
-    """Take files, app versions and workunits; what is known by name stays as it is.
+    """Take files, app versions and workunits; those with a known name stay unchanged.
 
     Roles are given in the order program, input, output, so that the order of the reply's elements
     does not matter and a name that is used twice stays a program.
@@ -279,7 +279,7 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
         if not fault and held_file is not None:
             fault = _change_fault(held_file, info)
         elif not fault and (other := taken.clash(info.name)):
-            fault = f"{info.name!r} and {other!r} are one name on some disks"
+            fault = f"{info.name!r} and {other!r} are the same name on some disks"
         if fault:
             refusals.files[info.name] = fault
         else:
@@ -289,9 +289,9 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
 
 
 def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
-    """Return what a reply may not change of a file that is known; empty if there is nothing.
+    """Return why a reply may not describe a known file like this; empty if it may.
 
-    Names are immutable identities: other content under a known name would run as the old.
+    Names identify contents: other content under a known name would run in place of the old.
     """
     name, before = info.name, held_file.info
     if held_file.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
@@ -305,7 +305,7 @@ def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
 
 
 def _with_roles(project: Project) -> Project:
-    """Give roles to the files of a state that an earlier version of the client has written."""
+    """Give roles to the files in a state by an earlier version of the client."""
     for version in project.app_versions.values():
         project = _give_role(project, version.file_refs, Role.PROGRAM)
     for workunit in project.workunits.values():
@@ -316,7 +316,7 @@ def _with_roles(project: Project) -> Project:
 
 
 def _give_role(project: Project, refs: tuple[FileRef, ...], role: Role) -> Project:
-    """Give files a role, once. A program that came as a plain file must show its signature."""
+    """Give files a role, once. A plain file that becomes a program needs its signature."""
     changed = {}
     for ref in refs:
         held_file = project.files.get(ref.file_name)
@@ -334,7 +334,7 @@ def _refs_fault(
 ) -> str:
     """Return why files may not be used in a role and under their slot names; empty if they may.
 
-    A file that the reply does not describe is no fault here, but keeps its result from running.
+    A file that the reply does not describe is not a fault here, but its result cannot run.
     """
     for ref in refs:
         name = ref.file_name
@@ -392,7 +392,7 @@ def _take_results(
         refused = _refused(project, resolved, refusals, outputs)
         missing = "" if refused else _missing(project, resolved)
         if refused:
-            # Reported as failed: a result that is only dropped would be sent again and again.
+            # Reported as failed: the project would send a dropped result again and again.
             said.append(Say(f"{offer.name} refused: {refused}"))
             project = project.with_result(_refuse(resolved, refused, now))
         elif missing:
@@ -412,7 +412,7 @@ def _refuse(offer: Result, reason: str, now: float) -> HeldResult:
 
 
 def _refused(project: Project, offer: Result, refusals: _Refusals, outputs: dict[str, str]) -> str:
-    """Return why a result must not be computed; empty if its names are in order.
+    """Return why a result must not be computed; empty if its names are valid.
 
     `outputs` has the output files of the results that are held, with the result of each.
     """
@@ -451,10 +451,10 @@ def slot_fault(project: Project, offer: Result) -> str:
 
 
 def output_fault(project: Project, offer: Result) -> str:
-    """Return which output of a result would overwrite another file; empty if there is none.
+    """Return which output of a result would overwrite another file; empty if no output does.
 
-    It is asked before each start. Intake refuses such a result, but a state that an earlier version
-    of the client has written may hold one.
+    It is called before each start: intake refuses such results, but a state by an earlier version
+    of the client may contain one.
     """
     others = [
         ref.file_name

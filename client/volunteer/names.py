@@ -1,7 +1,7 @@
 """File names that a project may use on this computer [pure].
 
 A name comes from the network and becomes a path below `projects/` or `slots/`. Names are compared
-case-folded and in Unicode's form NFC, because some file systems do not tell such names apart.
+case-folded and in Unicode's form NFC, because some file systems do not distinguish such names.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _is_reserved(part: str) -> bool:
 
 
 def shared_name(names: Iterable[str]) -> str:
-    """Return the first name that cannot stand beside an earlier one; empty if there is none.
+    """Return the first name that clashes with an earlier one; empty if no names clash.
 
     Two names clash if they are the same, or if one is a folder of the other.
 
@@ -90,7 +90,7 @@ def shared_name(names: Iterable[str]) -> str:
 
 
 class NameSet:
-    """The names of one folder: answers in constant time whether another fits beside them."""
+    """The names of one folder; checks in constant time whether another name clashes with them."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._files: dict[str, str] = {}
@@ -105,7 +105,7 @@ class NameSet:
         self._folders.update(dict.fromkeys(_parents(key), name))
 
     def clash(self, name: str) -> str:
-        """Return the name that stands in the way of this one; empty if there is none."""
+        """Return the name that clashes with this one; empty if no name does."""
         key = folded(name)
         for owner in (self._files.get(key), self._folders.get(key)):
             if owner is not None:

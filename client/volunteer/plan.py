@@ -129,7 +129,7 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[St
 
 
 def _names_to_sign(project: Project) -> set[str]:
-    """Return the files that need a signature: those of app versions, and what can be started."""
+    """Return the files that need a signature: those of app versions, and executable files."""
     signed = {name for name, held_file in project.files.items() if held_file.info.executable}
     for version in project.app_versions.values():
         signed.update(ref.file_name for ref in version.file_refs)

@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Running:
-    """A process of ours: `kill_at` once it has been asked to end.
+    """A process that the client started: `kill_at` is set once it was requested to end.
 
     `pid` is the program's. Under bubblewrap that is a child of `process`.
     """
@@ -101,7 +101,7 @@ class Runner:
                 stderr=stderr,
                 start_new_session=True,
                 pass_fds=descriptors,
-                # It calls the system and takes no lock, so that threads cannot block it.
+                # It only makes system calls and takes no lock, so that threads cannot block it.
                 preexec_fn=self._sandbox.prepare_process(confined),  # noqa: PLW1509
             )
 

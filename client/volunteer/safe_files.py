@@ -50,7 +50,7 @@ def _open(part: str, flags: int, folder: int, name: str, mode: int = PRIVATE) ->
     try:
         return os.open(part, flags, mode, dir_fd=folder)
     except OSError as error:
-        # Linux answers ELOOP or ENOTDIR to a link, BSD systems EMLINK or EFTYPE.
+        # For a link, Linux returns ELOOP or ENOTDIR, BSD systems EMLINK or EFTYPE.
         if error.errno in {errno.ENOENT, errno.EEXIST, errno.ENOSPC, errno.EACCES}:
             raise
         message = f"{name} is not a plain file in a plain folder ({os.strerror(error.errno or 0)})"
@@ -79,7 +79,7 @@ def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
-    """Return the first bytes of a plain file; None if there is no such file."""
+    """Return the first bytes of a plain file; None if it does not exist."""
     try:
         with opened(root, name) as file:
             return file.read(max_bytes)
@@ -99,7 +99,7 @@ def exists(root: Path, name: str) -> bool:
 
 @contextmanager
 def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
-    """Write a new file, with its folders, in place of what has this name now.
+    """Write a new file, with its folders, in place of any file with this name.
 
     The file appears when the block ends without an error. Raises UnsafeFileError.
     """
@@ -119,7 +119,7 @@ def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
 
 def open_to_append(root: Path, name: str) -> IO[bytes]:
-    """Open a file to append to; what is no plain file is replaced by a new one."""
+    """Open a file to append to; anything but a plain file is replaced by a new one."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FILE
     with _parent(root, name, make=True) as (folder, last):
         try:
@@ -165,7 +165,7 @@ def move(source_root: Path, source: str, root: Path, name: str) -> None:
 
 
 def remove(root: Path, name: str) -> None:
-    """Delete a file, or a link but not what it leads to; nothing happens if there is none."""
+    """Delete a file, or a link but not its target; no error if it does not exist."""
     with contextlib.suppress(FileNotFoundError), _parent(root, name) as (folder, last):
         os.unlink(last, dir_fd=folder)
 

@@ -1,9 +1,9 @@
-"""Confinement of programs: what a program can see, change and use up.
+"""Confinement of programs: limits of what they can read, change and consume.
 
-Everywhere, a program gets limits on its resources and cannot gain privileges. Where bubblewrap
-works, which is found out by running it, a program sees only the system's programs and libraries,
-its slot and the files of its project; it has no network unless its app version declares to need
-one. Bubblewrap's new user namespace also keeps it from reading or tracing other processes.
+Every program gets limits on its resources and cannot gain privileges. If bubblewrap works, which is
+tested by running it, a program sees only the system's programs and libraries, its slot and the
+files of its project; it has no network unless its app version declares that it needs one.
+Bubblewrap's new user namespace also prevents it from reading or tracing other processes.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _PROBE_SECONDS = 20.0
 _PROBE_CODE = 37
 _NICENESS = 19
 _PR_SET_NO_NEW_PRIVS = 38
-# A fork bomb ends here; a user's other processes count too.
+# Limits fork bombs; the user's other processes count, too.
 _MAX_PROCESSES = 8192
 _SYSTEM = ("/usr", "/etc", "/opt", "/nix/store", "/gnu/store", "/sys")
-# On most systems links into /usr.
+# These are links into /usr on most systems.
 _SYSTEM_OR_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _RESOLVER = "/run/systemd/resolve"
 _MAX_FOLDERS = 200
-# Signals that bubblewrap reports as 128 + number. Exit codes of BOINC's own begin at 192.
+# Signals that bubblewrap reports as 128 + number. BOINC's own exit codes begin at 192.
 _SIGNALS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25, 31})
 _FIRST_SIGNAL = 128
 
 
 class Confinement(StrEnum):
-    """Confinement of programs: where the system allows it, never, or required to start."""
+    """When programs are confined: if the system allows it, never, or always."""
 
     AUTO = "auto"
     OFF = "off"
@@ -58,7 +58,7 @@ class Program:
     """The parts of the client's folder `home` that a program may use: slot and project folder.
 
     `read_only` are files in the project's folder that must not change. `writes_project` is whether
-    an output is written there. `max_file_bytes` 0 is unlimited.
+    an output is written there. `max_file_bytes` 0 means no limit.
     """
 
     home: Path
@@ -72,7 +72,7 @@ class Program:
 
 
 class Sandbox:
-    """Confines programs; made once for a run of the client, which probes bubblewrap."""
+    """Confines programs; created once per run of the client, which tests bubblewrap."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Sandbox:
         """Return whether a program runs under bubblewrap.
 
         Programs that start containers cannot: engines without a daemon need privileges of their
-        own.  Their programs are confined by the container. Raises OSError if that is not enough.
+        own.  The container confines their programs. Raises OSError if confinement is required.
         """
         if program.needs_containers and self.wish == Confinement.REQUIRE:
             message = "the app needs a container engine, which --confine require does not allow"
@@ -131,10 +131,10 @@ class Sandbox:
         if program.needs_network:
             words += ["--ro-bind-try", _RESOLVER, _RESOLVER]
         words += ["--ro-bind", "/proc", "/proc", "--dev", "/dev"]
-        words += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108 - new ones of its own
+        words += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108 - new, private ones
         for path in self._readable:
             words += ["--ro-bind-try", str(path), str(path)]
-        # The client may live below a folder that is shown; its keys must not be seen.
+        # The client may be below a folder that is shown; its keys must stay hidden.
         words += ["--tmpfs", str(program.home)]
         words += ["--bind" if program.writes_project else "--ro-bind", project, project]
         if program.writes_project:
@@ -144,9 +144,9 @@ class Sandbox:
         return words
 
     def prepare_process(self, program: Program) -> Callable[[], None]:
-        """Return what the new process does before it becomes the program.
+        """Return a function that the new process runs before it becomes the program.
 
-        It runs between fork and exec, so everything is looked up here and it only calls the system.
+        It runs between fork and exec: values are computed before, and it only makes system calls.
         """
         limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, _MAX_PROCESSES)]
         if program.max_file_bytes:
@@ -165,7 +165,7 @@ class Sandbox:
         return prepare
 
     def _probe(self) -> str:
-        """Run bubblewrap once; return why it does not work, empty if it does."""
+        """Run bubblewrap once; return why it does not work, or empty text."""
         if not self._tool:
             return "bubblewrap (bwrap) is not installed"
         with tempfile.TemporaryDirectory() as folder:
@@ -174,7 +174,7 @@ class Sandbox:
             reader, writer = os.pipe()
             try:
                 words = [*self.command(program, writer), "/bin/sh", "-c", f"exit {_PROBE_CODE}"]
-                done = subprocess.run(  # noqa: S603 - bubblewrap with our own words
+                done = subprocess.run(  # noqa: S603 - bubblewrap with fixed arguments
                     words,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
@@ -208,7 +208,7 @@ def read_child_pid(descriptor: int) -> int:
 
 
 def signal_of(exit_code: int) -> int:
-    """Return the signal that bubblewrap reports by an exit code; 0 if there was none.
+    """Return the signal that bubblewrap reports by an exit code, or 0.
 
     >>> signal_of(139), signal_of(3), signal_of(195)
     (11, 0, 0)
@@ -234,7 +234,7 @@ def _prctl() -> Callable[..., int] | None:
 
 
 def _program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the folders that programs on the search path need, where they are outside the system's.
+    """Return folders outside the system's that programs on the search path need.
 
     An interpreter in the volunteer's home, as pyenv and conda install them, must be readable; the
     rest of the home must not.
@@ -258,7 +258,7 @@ def _add_folder(folder: Path, folders: dict[Path, None]) -> None:
         beside = ("lib", "lib64", "libexec", "pyvenv.cfg")
         folders.update(dict.fromkeys(folder.parent / name for name in beside))
     elif folder.name == "shims":
-        # Scripts of pyenv, rbenv and asdf that look for the version to run.
+        # Scripts of pyenv, rbenv and asdf that select the version to run.
         folders[folder.parent] = None
     for target in _link_targets(folder):
         if target.parent.name in {"bin", "sbin"}:

@@ -64,8 +64,8 @@ def write_hex_block(content: bytes) -> str:
 def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
     """Read a public key; raises BadKeyError for other formats and for more than 1024 bits.
 
-    `exact` refuses also what no tool writes: other spacing, text after the key, an exponent below 3
-    or an even one, a modulus of less than 512 bits.
+    `exact` also refuses forms that no tool writes: other spacing, text after the key, an exponent
+    below 3 or an even one, a modulus of less than 512 bits.
     """
     bits, _, block = text.strip().partition("\n")
     if not _BITS.fullmatch(bits.strip()) or not 0 < int(bits) <= KEY_BYTES * 8:

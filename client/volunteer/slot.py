@@ -30,7 +30,7 @@ FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
 STDERR_FILE = "stderr.txt"
 _CHUNK = 1 << 20
-# Files that a program writes for the client have a line or two.
+# Files that a program writes for the client have one or two lines.
 _MAX_NOTE = 4096
 _MAX_FILE_BYTES = 1 << 62
 # A line of Manyhands' launcher, which is the signed main program of apps of the kind container.
@@ -73,7 +73,7 @@ class Home:
         return self.project(url) / name
 
     def relative(self, url: str, name: str) -> str:
-        """Give the name of a project's file below the folder of the client."""
+        """Return the name of a project's file relative to the folder of the client."""
         return f"projects/{folder_name(url)}/{name}"
 
     def part(self, url: str, name: str) -> Path:
@@ -87,7 +87,7 @@ def prepare(
     """Make the slot ready for a first start (`fresh`, emptied) or for going on; give its path.
 
     Every file of the app version is read and verified. Raises MissingInputError for a file to fetch
-    again, SlotError or OSError for what cannot be mended.
+    again, SlotError or OSError for permanent faults.
     """
     slot = home.slot(held.slot)
     if fault := slot_fault(project, held.offer) or output_fault(project, held.offer):
@@ -117,7 +117,7 @@ def prepare(
 
 
 def main_program(home: Home, project: Project, held: HeldResult) -> Path:
-    """Give the program to start, relative to its slot; raises SlotError if there is none.
+    """Return the program to start, relative to its slot; raises SlotError if it is missing.
 
     `prepare` has verified it.
     """
@@ -160,9 +160,9 @@ def confined_program(home: Home, project: Project, held: HeldResult, slot: Path)
 def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
     """Read a file of the app version and return its SHA-256.
 
-    Its bytes must be those whose signature verified at download, by the key of that time; for a
+    Its bytes must be those whose signature verified at download, by the key at that time; for a
     file of an earlier version of the client, the signature is verified now. Raises
-    MissingInputError for anything else, so that the file is fetched and verified anew.
+    MissingInputError otherwise, so that the file is fetched and verified again.
     """
     file = project.files[ref.file_name]
     try:
@@ -233,8 +233,8 @@ def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str
 def take_outputs(home: Home, project: Project, held: HeldResult) -> tuple[Output, ...]:
     """Move copied outputs out of the slot and measure all; safe to do twice.
 
-    Only plain files are outputs. A link is left out, with the fault: what it leads to is not the
-    program's, and may be a private file of the volunteer.
+    Only plain files are outputs. A link is left out, with the fault: its target does not belong to
+    the program, and may be a private file of the volunteer.
     """
     return tuple(_take_output(home, project, held, ref) for ref in held.offer.file_refs)
 
@@ -256,7 +256,7 @@ def _take_output(home: Home, project: Project, held: HeldResult, ref: FileRef) -
 
 
 def _fits(home: Home, name: str, info: FileInfo) -> bool:
-    """Return whether an output is no longer than it may be before it is packed."""
+    """Return whether an output is within its size limit, before it is packed."""
     with safe_files.opened(home.path, name) as file:
         return not info.max_nbytes or os.fstat(file.fileno()).st_size <= info.max_nbytes
 
@@ -277,7 +277,7 @@ def _pack(home: Home, name: str, slot: Path, note: str) -> None:
         while chunk := source.read(_CHUNK):
             _write(target, digest, packer.compress(chunk))
         _write(target, digest, packer.flush())
-        # Noted before the packed file takes the place of the other.
+        # Written before the packed file replaces the other.
         with safe_files.created(slot, note) as noting:
             noting.write(digest.hexdigest().encode())
 
@@ -317,7 +317,7 @@ def temporary_exit(slot: Path) -> float | None:
 
 
 def clear(slot: Path) -> None:
-    """Empty and remove a slot; a link in its place is removed, not what it leads to."""
+    """Empty and remove a slot; a link in its place is removed, but not its target."""
     if slot.is_symlink() or slot.is_file():
         slot.unlink()
     shutil.rmtree(slot, ignore_errors=True)

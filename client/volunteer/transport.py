@@ -1,9 +1,9 @@
-"""HTTP: a port of four methods, and its real side, which limits what servers do.
+"""HTTP: an interface of four methods, and its implementation with limits for servers.
 
 Every request follows the same rules. Only http and https addresses are opened. A redirect never
 leads from https to http, at most ten are followed, and a request that carries the account's key or
 password goes to no other host. Answers are cut off at a size, bodies that decompress without end
-included, and an exchange that stands still or drips is cut off by closing its connection.
+included, and a stalled or very slow exchange is cut off by closing its connection.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ OK, PARTIAL, SEE_OTHER, RANGE_REFUSED, SERVER_ERROR = 200, 206, 303, 416, 500
 
 
 class UnreachableError(Exception):
-    """No usable answer came: no connection, a broken one, a refused redirect or one too large."""
+    """No usable answer: no or a broken connection, a refused redirect or too large an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferLimits:
-    """How much and how slow an answer may be; sizes in bytes, durations in seconds."""
+    """Limits of the size and slowness of an answer; sizes in bytes, durations in seconds."""
 
     #: A master page or the answer of a web RPC.
     max_page_bytes: int = 1 << 20
@@ -50,7 +50,7 @@ class TransferLimits:
     max_reply_bytes: int = 32 << 20
     #: The answer to an upload, of which the first 8 KiB are read.
     max_upload_reply_bytes: int = 64 << 10
-    #: A small answer must be complete this long after its request was sent.
+    #: A small answer must be complete within this time after its request was sent.
     reply_seconds: float = 300.0
     #: A transfer that moves less than `min_bytes_per_second` for this long is cut off.
     slow_seconds: float = 300.0
@@ -61,7 +61,7 @@ class TransferLimits:
 class Body:
     """The body of a POST: some bytes, then those of a file from an offset on.
 
-    The file is opened without following a link below `root`, its own folder if there is none.
+    The file is opened without following a link below `root` (default: its own folder).
     """
 
     head: bytes
@@ -110,8 +110,8 @@ class Stream:
 class Transport(Protocol):
     """The HTTP methods that the client uses. All raise UnreachableError.
 
-    `has_credentials` marks a request with the account's key or password: no redirect takes it to
-    another host.
+    `has_credentials` marks a request with the account's key or password, which is not redirected
+    to another host.
     """
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
@@ -139,7 +139,7 @@ class HttpTransport:
         self._limits = limits or TransferLimits()
         self._client = httpx.Client(
             timeout=_TIMEOUT,
-            # Only what `_Decoder` decodes with a limit.
+            # Only codings that `_unpacked` decodes with a limit.
             headers={"User-Agent": agent, "Accept-Encoding": "gzip"},
             follow_redirects=False,
             # Each exchange has its own connection, so cutting one off affects no other.
@@ -191,7 +191,7 @@ class HttpTransport:
 
     @contextmanager
     def _exchange(self, url: str, request: _Request) -> Iterator[tuple[httpx.Response, _Watch]]:
-        """Send a request through its redirects; yields the last answer, its body not yet read."""
+        """Send a request and follow redirects; yields the last answer, its body not yet read."""
         first = url
         with _Watch(self._limits) as watch, _unreachable(url, watch):
             for _ in range(_MAX_REDIRECTS + 1):
@@ -238,8 +238,8 @@ class _Request:
 class _Watch:
     """Watches one exchange in a thread and closes its connections when it is too slow.
 
-    Timeouts of a socket restart with every byte, so that a server which sends one byte a minute
-    would hold the exchange for ever.
+    A socket's timeout restarts with every byte, so a server that sends one byte a minute could keep
+    the exchange open forever.
     """
 
     def __init__(self, limits: TransferLimits) -> None:
@@ -258,7 +258,7 @@ class _Watch:
         self._over.set()
 
     def note_connection(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember the socket of a new connection; httpx calls it for each of its steps."""
+        """Store the socket of a new connection; httpx calls this for each of its steps."""
         if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
             raw_socket = info["return_value"].get_extra_info("socket")
             if isinstance(raw_socket, socket.socket):
@@ -300,10 +300,10 @@ class _Watch:
     def _cut(self, reason: str) -> None:
         self.reason = reason
         while not self._over.wait(0.2):
-            # More than once, for a redirect may be opening another connection.
+            # More than once, because a redirect may be opening another connection.
             for raw_socket in list(self._sockets):
                 with contextlib.suppress(OSError):
-                    # Not the method of an SSL socket: it would change it under the reading thread.
+                    # Not the SSL socket's method: it would change the socket while a thread reads.
                     socket.socket.shutdown(raw_socket, socket.SHUT_RDWR)
 
 
@@ -320,7 +320,7 @@ def _decoded(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
         message = f"the answer has the unknown Content-Encoding {coding!r:.40}"
         raise UnreachableError(message)
     if watch.reason:
-        # An answer without a length ends with its connection: cut off, it would look complete.
+        # An answer without a length ends with its connection, so a truncated one looks complete.
         raise UnreachableError(watch.reason)
 
 
@@ -358,18 +358,18 @@ def _unreachable(url: str, watch: _Watch) -> Iterator[None]:
 
 
 def _host(url: str) -> str:
-    """Return the host of an address, which may be shown; its query may hold a password's hash."""
+    """Return the host of an address for messages; the query may contain a password's hash."""
     return urlsplit(url).netloc or f"{url!r:.80}"
 
 
 def _checked_redirect(url: str, where: str, *, has_credentials: bool) -> str:
-    """Return where a redirect leads. Raises UnreachableError if it may not be followed."""
+    """Return the target of a redirect. Raises UnreachableError if it may not be followed."""
     try:
         target = urljoin(url, where)
         here, there = urlsplit(url), urlsplit(target)
         is_same = _is_same_host(here.scheme, here.hostname, here.port, there)
     except ValueError as error:
-        message = f"{_host(url)} redirects to {where!r:.80}, which is no address"
+        message = f"{_host(url)} redirects to {where!r:.80}, which is not an address"
         raise UnreachableError(message) from error
     if not is_web_url(target):
         message = f"{_host(url)} redirects to {where!r:.80}, which is not http or https"

@@ -38,7 +38,7 @@ class UploadError(Exception):
 class Finished:
     """An output to send: its size in bytes and MD5 as they are reported.
 
-    The file is opened without following a link below `root`, its own folder if there is none.
+    The file is opened without following a link below `root` (default: its own folder).
     """
 
     info: FileInfo

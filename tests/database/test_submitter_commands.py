@@ -46,7 +46,7 @@ def test_a_token_is_made_listed_and_revoked(ada):
 
 def test_a_token_has_the_scopes_that_are_asked_for(ada):
     assert facts("token", "create", EMAIL, "--scope", "read")["scopes"] == ["read"]
-    with pytest.raises(CommandError, match="no right that scope 'administer' stands for"):
+    with pytest.raises(CommandError, match="no right of the scope 'administer'"):
         say("token", "create", EMAIL, "--scope", "administer")
     with pytest.raises(CommandError, match="no scope 'write'"):
         say("token", "create", EMAIL, "--scope", "write")

@@ -35,7 +35,7 @@ def _answer(pipe, uid, function):
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         answer = function()
-    except BaseException as error:  # noqa: BLE001 - it is the answer
+    except BaseException as error:  # noqa: BLE001 - returned to the caller
         answer = f"{type(error).__name__}: {error}"
     try:
         os.write(pipe, pickle.dumps(answer))

@@ -126,7 +126,7 @@ def test_scheduler_rpcs_are_not_recorded(world: World) -> None:
 def test_invitations_made_and_revoked_are_recorded() -> None:
     out = io.StringIO()
     call_command("invitation", "make", "--uses", "3", "--name", "a school", stdout=out)
-    code = out.getvalue().split("once: ")[1].split()[0].rstrip(".")
+    code = out.getvalue().split("only now: ")[1].split()[0].rstrip(".")
     made = Invitation.objects.get()
     for _ in range(2):
         invitations.revoke(made.pk, now=NOON)

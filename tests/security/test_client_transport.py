@@ -240,7 +240,7 @@ def test_log_in_is_not_sent_in_the_clear_by_an_encrypted_project(transport, cert
     "url", ["file:///etc/passwd", "ftp://a.example/", "http://me:pw@a.example/"]
 )
 def test_only_web_addresses_are_attached(transport, url):
-    with pytest.raises(NoProjectError, match="is no address of a project"):
+    with pytest.raises(NoProjectError, match="is not the address of a project"):
         introduce(transport, url, Credentials(key="k"))
 
 

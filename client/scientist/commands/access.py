@@ -42,8 +42,8 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         "--scope",
         action="append",
         choices=SCOPES,
-        help="what the token is good for, once for each (default: read, submit, and what the "
-        "account may of publish and manage)",
+        help="a scope of the token; repeatable (default: read, submit, and those of "
+        "publish and manage that the account may have)",
     )
     login.add_argument("--name", metavar="N", help="what the token is called (default this host)")
     login.set_defaults(command=log_in)
@@ -102,7 +102,7 @@ def _ask_for_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
         "password": password,
         "name": options.name or f"scientist on {socket.gethostname()}"[:60],
     }
-    if options.scope:  # else the project gives what the account may have
+    if options.scope:  # else the project gives the scopes that the account may have
         wishes["scopes"] = list(dict.fromkeys(options.scope))
     try:
         return dict(transport.post("tokens", wishes, repeatable=False))

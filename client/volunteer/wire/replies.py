@@ -99,7 +99,7 @@ def _file_info(found: Element) -> FileInfo:
 
 
 def _web_urls(element: Element, *names: str) -> tuple[str, ...]:
-    """Return the addresses that are http or https: no reply can name a file of this computer."""
+    """Return the http and https addresses; others, such as file addresses, are ignored."""
     return tuple(url for url in element.strings(*names) if is_web_url(url))
 
 

@@ -55,7 +55,7 @@ def canonical_url(url: str) -> str:
 
 
 def is_web_url(url: str) -> bool:
-    """Return whether an address is http or https, has a host and holds no log-in.
+    """Return whether an address is http or https, has a host and no user name or password.
 
     >>> [is_web_url(url) for url in ("https://a.org/x", "file:///etc/passwd", "http://me:pw@a/")]
     [True, False, False]

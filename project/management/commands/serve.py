@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ADMIN = "admin@localhost"
-#: In the folder of keys, when the banner does not go to a terminal.
+#: The file in the folder of keys, used when the banner does not go to a terminal.
 FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
 #: Most threads wait for the one that answers for them all, and some of those that wait turn others
 #: away: more than `max_waiting_rpcs`.
 THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
-#: HTTP/1 only: while granian finds out the version, it waits for a silent client without limit.
+#: HTTP/1 only: granian waits without limit for a silent client while it detects the version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
 #: Memory of large requests and batches goes back to the system when it is free, and threads share
@@ -126,15 +126,15 @@ class Command(BaseCommand):
         if warning := worker.warning():
             _say(warning)
         if quiet:
-            _say(f"it answers at {url}")
+            _say(f"the server answers at {url}")
             return
         self.stdout.write(welcome(url, self._shown(password)))
         self.stdout.flush()
 
     def _shown(self, password: str | None) -> str | None:
-        """Return how the banner shows the first password: itself only on a terminal.
+        """Return the banner's text about the first password, which it shows only on a terminal.
 
-        Elsewhere the banner is kept in a log, so the password goes to a file of the owner's.
+        Otherwise the banner is probably kept in a log, so the password goes to a private file.
         """
         if password is None or self.stdout.isatty():
             return password and f"password {password} (shown only now)"
@@ -254,13 +254,13 @@ def check_free(address: str, port: int) -> None:
 
 
 def check_keys() -> None:
-    """Refuse to serve without a public code signing key; warn of a private one beside it."""
+    """Refuse to serve without a public code signing key; warn of a private key on the server."""
     try:
         signing.code_sign_key_text()
     except signing.KeyMissing as error:
         msg = (
-            f"{settings.PROJECT.name} has no code signing key, and makes none here (ONLINE_SIGNING "
-            "is off, as is usual for an https MASTER_URL)."
+            f"{settings.PROJECT.name} has no code signing key, and creates none here "
+            "(ONLINE_SIGNING is off, as is usual for an https MASTER_URL)."
         )
         hint = (
             "make a key on another machine by `python3 signer/sign.py new-key FOLDER`, and install "
@@ -271,7 +271,7 @@ def check_keys() -> None:
     is_public = settings.PROJECT.master_url.startswith("https:")
     if is_public and signing.private_code_sign_key_is_here():
         _say(
-            f"a private code signing key is in {settings.KEYS_DIR}: an intruder could have all "
+            f"a private code signing key is in {settings.KEYS_DIR}: an intruder could make all "
             "volunteers run a program. Hint: keep it on another machine (docs/signing.md)"
         )
 
@@ -288,16 +288,16 @@ def master_url(address: str, port: int) -> str:
 
 
 def plain_http_warning(address: str, url: str) -> str | None:
-    """Return the warning about a server that is reached over a network without TLS, or ""."""
+    """Return the warning about a server on a network without TLS, or ""."""
     with suppress(ValueError):
         if ip_address(address).is_loopback:
             return None
     if address == "localhost" or url.startswith("https:"):
         return None
     return (
-        f"it listens on {address} without TLS: passwords and account keys cross the network "
-        "readable by others.\nHint: listen on 127.0.0.1 behind nginx (deploy/nginx), with an https "
-        "MASTER_URL, unless all of this network is yours."
+        f"the server listens on {address} without TLS: passwords and account keys cross the "
+        "network in plain text.\nHint: listen on 127.0.0.1 behind nginx (deploy/nginx), with an https "
+        "MASTER_URL, unless the whole network is yours."
     )
 
 
@@ -312,19 +312,19 @@ def first_password() -> str | None:
 
 
 def secure_files() -> None:
-    """Close what earlier versions left open to other users of the machine."""
+    """Restrict access that earlier versions left open to other users of the machine."""
     correct_modes()
     convert_database()
 
 
 def correct_modes() -> None:
-    """Close files in VAR_DIR that earlier versions left readable to other users."""
+    """Correct modes of files in VAR_DIR that earlier versions left readable to other users."""
     umask = settings.FILE_UMASK
     changed = folders.correct_modes(settings.VAR_DIR, settings.KEYS_DIR, umask=umask)
     if changed:
         names = ", ".join(os.path.relpath(path, settings.VAR_DIR.parent) for path in changed[:9])
         more = f" and {len(changed) - 9} more" if len(changed) > 9 else ""  # noqa: PLR2004
-        _say(f"other users may no longer open {names}{more} (FILE_UMASK={umask:04o})")
+        _say(f"other users can no longer open {names}{more} (FILE_UMASK={umask:04o})")
 
 
 def convert_database() -> None:
@@ -332,11 +332,11 @@ def convert_database() -> None:
     if not settings.DATABASES["default"].get("EMBEDDED"):
         return
     if EmbeddedPostgres(settings.VAR_DIR).convert():
-        _say("the embedded PostgreSQL now runs as a user of its own and requires a password")
+        _say("the embedded PostgreSQL now runs as a separate user and requires a password")
 
 
 def welcome(url: str, password: str | None) -> str:
-    """Print the addresses; `password` is the text shown for the first password, if any."""
+    """Print the addresses; `password` is the text about the first password, or None."""
     first = f"{ADMIN}, {password}"
     later = "with the account made at the first start"
     python = os.path.relpath(sys.executable)
