@@ -105,7 +105,7 @@ def django_db_setup(django_db_setup, django_db_blocker):
 
 
 def grant_what_tests_set() -> None:
-    """Let bulk loads switch triggers off, and interleavings detect deadlocks sooner."""
+    """Let tests switch triggers off for bulk loads, and shorten the detection of deadlocks."""
     from django.db import connection
 
     if server := connection.embedded:

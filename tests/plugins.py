@@ -8,7 +8,7 @@ from scheduler.policy.plugins import BUILT_IN, Plugin, Plugins, read
 
 
 class _Anything:
-    """Holds every option's name."""
+    """Contains every option's name."""
 
     def __contains__(self, _name):
         return True

@@ -257,7 +257,7 @@ def rsync_server(tmp_path) -> Iterator[str]:
     (tmp_path / "programs").mkdir()
     (tmp_path / "rsyncd.conf").write_text(
         "use chroot = no\n"
-        # Started by root, it would serve as nobody, who may not enter pytest's folders.
+        # Started by root, it would serve as the user nobody, which may not enter pytest's folders.
         + (f"uid = {os.getuid()}\ngid = {os.getgid()}\n" if os.getuid() == 0 else "")
         + f"[programs]\npath = {tmp_path}/programs\nread only = yes\n"
     )

@@ -44,7 +44,7 @@ def said(answer) -> str:
     return content.decode("utf-8", "replace")
 
 
-#: Operations that take a password, whoever's token comes with it (tests/security).
+#: Operations that take a password, and ignore the token (tests/security).
 BY_PASSWORD = {"read_weak_key"}
 
 

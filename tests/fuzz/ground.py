@@ -22,8 +22,8 @@ from tests.story.project import ROOT, Project
 _SHOWN = 3000
 
 PROCESSES = 2
-#: Shares of the requests in process.  Decoders take a tenth of a view's time; most requests are
-#: theirs, and most of the time is the views'.
+#: Shares of the requests in process.  Decoders take a tenth of a view's time: most requests go to
+#: decoders, and most of the time to views.
 IN_PROCESS = {
     "request decoder": 0.38,
     "upload decoder": 0.18,
@@ -108,7 +108,7 @@ class Ground(Project):
         return outcomes
 
     def replay(self, path: Path) -> str:
-        """Answer a kept request in a process of its own; returns what came of it."""
+        """Answer a kept request in a separate process; returns its output."""
         code = (
             "import sys, django; django.setup()\n"
             "from pathlib import Path\n"
@@ -164,7 +164,7 @@ class Ground(Project):
 
 
 class Outcomes:
-    """Requests by kind and what came of them, the time they took, and the faults."""
+    """Counts of requests by kind and outcome, the time they took, and the faults."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

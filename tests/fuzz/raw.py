@@ -149,7 +149,7 @@ def _faults() -> Iterator[list[str]]:
 
 
 def _nothing(**_said: Any) -> None:
-    """Do nothing."""
+    """Stand in for `close_old_connections`."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from tests.fuzz.raw import RawRequest
 from tests.fuzz.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-#: Where clients of captures found what ours have elsewhere.
+#: Addresses in captures, and the same addresses in this project.
 _PLACES = (
     (b"/file_upload_handler", b"/upload/file_upload_handler"),
     (b"_cgi/", b"/cgi/scheduler"),
@@ -25,7 +25,7 @@ _ELEMENTS = {
     name: re.compile(rb"<%s>[^<]*</%s>" % (name, name))
     for name in (b"authenticator", b"hostid", b"rpc_seqno", b"name", b"result_name", b"batch_id")
 }
-#: Captures have the keys of other projects, with which nothing would be looked at.
+#: Captures have the keys of other projects, with which requests would be refused at once.
 _SIGN_KEY = re.compile(rb"<code_sign_key>.*?</code_sign_key>\s*", re.DOTALL)
 _UPLOAD = re.compile(rb"<name>.*?</max_nbytes>", re.DOTALL)
 _PREFERENCES = """<app_id>3</app_id><no_cuda>1</no_cuda><max_cpus>2</max_cpus><venue name='home'>
@@ -48,7 +48,7 @@ _BODIES = {
     "/api/v1/tokens": {"name": "new", "scopes": ["read"], "email": "a@b.c", "password": "x"},
 }
 
-#: What is fuzzed, by kind, with the share of the requests in process and over HTTP.
+#: The kinds of requests.
 DECODERS = ("request decoder", "upload decoder", "submission decoder", "template decoder",
             "preferences decoder")  # fmt: skip
 VIEWS = ("scheduler", "upload", "web rpc", "submit rpc", "api", "admin", "pages", "downloads")
@@ -104,7 +104,7 @@ class Seeds:
         }
 
     def draw(self, kind: str, chance: Random) -> RawRequest:
-        """A good request of a kind, about what there is."""
+        """Return a good request of a kind, about existing rows."""
         request = chance.choice(self.pools[kind])
         match kind:
             case "scheduler":

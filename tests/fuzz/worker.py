@@ -20,7 +20,7 @@ from tests.fuzz.world import World
 
 #: A request that takes longer is a fault; seconds.
 SLOW = 20.0
-#: So much is read of a reply.
+#: The number of bytes read from a reply.
 _MOST_READ = 1 << 20
 _SERVER_ERROR = 500
 _DELIBERATE = 503
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def request_of(seeds: Seeds, plan: Plan, number: int) -> tuple[str, RawRequest]:
-    """The request of a number: always the same one for a seed."""
+    """Return the request of a number: always the same for a seed."""
     chance = Random(f"{plan.seed} {number}")
     kinds = list(plan.shares)
     [kind] = chance.choices(kinds, [plan.shares[one] for one in kinds])
@@ -79,7 +79,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def keep(folder: Path, name: str, kind: str, request: RawRequest, fault: str) -> str:
-    """Write the bytes of a request and what went wrong; returns how to send it again."""
+    """Write the bytes of a request and its fault; returns the command to send it again."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{kind.replace(' ', '_')}.req"
     path.write_bytes(request.to_bytes())
@@ -149,7 +149,7 @@ def _over_http(port: int) -> Callable[[str, RawRequest], tuple[str, str]]:
 
 
 def status_over_http(port: int, request: RawRequest) -> int:
-    """Send a request on a connection of its own; returns the status, 0 if there is none."""
+    """Send a request on a connection of its own; returns the status, or 0 without a reply."""
     head, _, body = request.to_bytes().partition(b"\r\n\r\n")
     with socket.create_connection(("127.0.0.1", port), timeout=SLOW) as link:
         link.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: Requests name what they are about by these names; the seeds are filled with what there is.
+#: The names of rows that requests refer to.
 N_HOSTS = 4
 
 
@@ -36,7 +36,7 @@ class World:
 
 
 def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
-    """Make everything in the project whose settings are in force, and write what it is called."""
+    """Create all rows in the project of the current settings, and write their names to `path`."""
     from django.test import Client
     from django.test.utils import setup_test_environment
     from django.utils import timezone

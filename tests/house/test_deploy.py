@@ -88,7 +88,7 @@ def test_what_the_services_are_told_is_asked_by_the_settings():
 def test_all_services_are_told_of_the_store_and_what_it_means(monkeypatch):
     asked = OF_THE_STORE | {"STORAGE_URL"}
     for name, service in services().items():
-        if name == "science":  # it is given no secrets
+        if name == "science":  # it gets no secrets
             assert service["environment"].keys().isdisjoint(asked)
             continue
         assert service["environment"].keys() >= asked
@@ -193,7 +193,7 @@ def test_nginx_lets_through_more_than_the_project_takes():
     assert int(dict(limits)["/cgi/"]) << 20 > settings.PROJECT.max_request_bytes
 
 
-def test_the_web_server_speaks_the_http_that_has_a_time_limit_for_silent_clients():
+def test_the_web_server_uses_http_1_which_closes_silent_connections():
     for name in ("deploy/Dockerfile", "deploy/systemd/manyhands-web.service"):
         words = re.sub(r'[",\\]', " ", read(name)).split()
         assert option(words, "--http") == "1", name

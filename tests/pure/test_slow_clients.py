@@ -47,7 +47,7 @@ def test_of_one_network_the_slowest_are_cut():
 
 
 def test_a_request_that_waits_for_a_thread_is_cut_after_those_that_drip():
-    """It has arrived whole, so nothing moves on it; threads are given in the order of arrival."""
+    """It has arrived completely, so no bytes move; threads are assigned in the order of arrival."""
     watch = Watch(Transfers(incoming=True, max_slow=4))
     found = waiting([("a", 0), ("a", 10), ("a", 0), ("a", 20)], quiet={0: 0.6, 2: 9.0})
     chosen = list(watch._choose(found, slow_clients.Counter({"a": 3}), now=10.0))

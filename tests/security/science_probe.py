@@ -32,7 +32,7 @@ def environment():
 
 
 def read(path):
-    """The first bytes of a file, or the name of the error."""
+    """Return the first bytes of a file, or the name of the error."""
     try:
         return Path(path).read_bytes()[:4096].decode(errors="replace").replace("\0", "\n")
     except OSError as error:
@@ -57,7 +57,7 @@ def create(path):
 
 
 def connect(path):
-    """Connect to a Unix socket; "connected", or the name of the error."""
+    """Connect to a Unix socket; return "connected", or the name of the error."""
     try:
         with socket.socket(socket.AF_UNIX) as tried:
             tried.connect(path)
@@ -97,13 +97,13 @@ def every_environment():
 
 
 def limits():
-    """The limits of this process, by name."""
+    """Return the limits of this process, by name."""
     names = ("CORE", "AS", "FSIZE", "CPU", "NPROC")
     return {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1] for name in names}
 
 
 def send(text):
-    """Write bytes of our own to the daemon, in place of an answer."""
+    """Write raw bytes to the daemon in place of an answer."""
     for number in range(3, 64):
         try:
             socket.socket(fileno=os.dup(number)).sendall(text.encode("latin-1"))
@@ -113,7 +113,7 @@ def send(text):
 
 
 def fork_without_end(most):
-    """Fork until it fails, or so often; the children hang in sessions of their own."""
+    """Fork until it fails, at most `most` times; the children hang in sessions of their own."""
     count = 0
     while count < most:
         try:
@@ -128,7 +128,7 @@ def fork_without_end(most):
 
 
 def process():
-    """A number that no other worker has."""
+    """Return a number that no other worker has."""
     return [os.getpid(), Path("/proc/self").stat().st_ino, _BORN]
 
 
@@ -152,7 +152,7 @@ print(any(data.raw))
 
 
 def capabilities():
-    """Whether this process, and a program that it starts, hold any capability."""
+    """Return whether this process, and a program that it starts, hold any capability."""
     words = [sys.executable, "-c", _CAPABILITIES]
     child = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     with contextlib.redirect_stdout(io.StringIO()) as own:

@@ -1,7 +1,7 @@
 """The worst value of every field and parameter of the API never causes a 5xx.
 
 The fields come from the schema, so that a new one is tested at once.  Values go beyond the schema's
-bounds, where tests that keep to it do not.
+bounds, unlike tests that are generated from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.work import an_app
 
 pytestmark = pytest.mark.django_db
 
-#: Values of JSON that Python's own writer would not write.
+#: JSON values that Python's own encoder does not produce.
 RAW = [
     b"NaN",
     b"Infinity",
@@ -60,7 +60,7 @@ VALUES = [json.dumps(value).encode() for value in WORST] + RAW
 
 
 def properties(says: dict[str, Any], path: tuple[str, ...] = (), depth: int = 0):
-    """Every path to a field in a body's schema; `*` is an item of a list."""
+    """Yield every path to a field in a body's schema; `*` is an item of a list."""
     if name := says.get("$ref", "").rpartition("/")[2]:
         says = schema()["components"]["schemas"][name]
     if depth > 4:
@@ -76,7 +76,7 @@ def properties(says: dict[str, Any], path: tuple[str, ...] = (), depth: int = 0)
 
 
 def with_value(body: Any, path: tuple[str, ...], mark: str) -> Any:
-    """The body with a mark at a path; what is on the way is made."""
+    """Return the body with a mark at a path; missing parents are created."""
     if not path:
         return mark
     first, *rest = path

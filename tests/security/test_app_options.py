@@ -1,4 +1,4 @@
-"""Options of an app's validator are shown to those who manage the app."""
+"""Options of an app's validator are shown only to accounts that manage the app."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTIONS = {"relative": 1e-6}
 
 
 def seen_by(program):
-    """The options as the list and as the app's own page show them."""
+    """Return the options that the list and the app's own resource show."""
     (listed, *_) = program.send("get", "/apps").json()["results"]
     return listed["validator_options"], program.send("get", "/apps/primes").json()[
         "validator_options"

@@ -1,4 +1,4 @@
-"""The admin pages of apps judge what a publisher sets, and hide secret options."""
+"""The admin pages of apps check a publisher's changes, and hide secret options."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SECRET = "hidden-treasure-of-the-webhook"
 A_PATH = {"input_files": [{"open_name": "in", "path": "/etc/passwd"}]}
 
 
-def somebody(role: str):
+def browser_of(role: str):
     account = an_account(role)
     roles.give(account, role, now=timezone.now())
     return admin_of(Account.objects.get(pk=account.pk))
 
 
 def form_of(page) -> dict[str, object]:
-    """What a browser would send back of a page's form."""
+    """Return the fields that a browser would send from a page's form."""
     form = page.context["adminform"].form
     said = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
     return {
@@ -45,9 +45,9 @@ def form_of(page) -> dict[str, object]:
     ],
     ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
 )
-def test_the_admin_judges_what_a_publisher_sets(said, wrong):
-    """A publisher sees the validator but does not set it: the rest is judged all the same."""
-    browser = somebody("publisher")
+def test_the_admin_checks_the_fields_that_a_publisher_sets(said, wrong):
+    """A publisher sees the validator but cannot set it; the other fields are checked."""
+    browser = browser_of("publisher")
     page = browser.get("/admin/scheduler/app/add/")
     form = form_of(page) | {"name": "sh", "user_friendly_name": "sh", **said}
     answer = browser.post("/admin/scheduler/app/add/", form)
@@ -55,8 +55,8 @@ def test_the_admin_judges_what_a_publisher_sets(said, wrong):
     assert wrong in answer.context["adminform"].form.errors
 
 
-def test_a_publisher_still_makes_a_script_app():
-    browser = somebody("publisher")
+def test_a_publisher_can_create_a_script_app():
+    browser = browser_of("publisher")
     form = form_of(browser.get("/admin/scheduler/app/add/"))
     form |= {"name": "sum", "user_friendly_name": "sum", "kind": "script"}
     answer = browser.post("/admin/scheduler/app/add/", form)
@@ -64,7 +64,7 @@ def test_a_publisher_still_makes_a_script_app():
     assert App.objects.get().kind == "script"
 
 
-def test_defaults_of_an_app_name_no_file_of_the_server():
+def test_defaults_of_an_app_cannot_name_a_file_of_the_server():
     ada, app = an_account("ada"), an_app("sum")
     submitters.allow(ada, apps=[app], may_manage=True, now=NOON)
     program = a_program(ada, "read", "manage")
@@ -75,10 +75,10 @@ def test_defaults_of_an_app_name_no_file_of_the_server():
 
 
 @pytest.mark.parametrize("role", ["read-only", "publisher"])
-def test_a_webhooks_secret_is_shown_to_nobody_who_cannot_set_it(role):
+def test_a_webhooks_secret_is_hidden_from_roles_that_cannot_set_it(role):
     options = {"url": "https://example.org/taken", "secret": SECRET}
     app = an_app("sum", assimilator="webhook", assimilator_options=options)
-    browser = somebody(role)
+    browser = browser_of(role)
     page = browser.get(f"/admin/scheduler/app/{app.pk}/change/")
     assert page.status_code == 200
     assert b"webhook" in page.content
@@ -87,7 +87,7 @@ def test_a_webhooks_secret_is_shown_to_nobody_who_cannot_set_it(role):
     assert search.status_code in (302, 400)
 
 
-def test_who_administers_sees_and_sets_it(admin_client):
+def test_an_administrator_sees_and_sets_a_webhooks_secret(admin_client):
     options = {"url": "https://example.org/taken", "secret": SECRET}
     app = an_app("sum", assimilator="webhook", assimilator_options=options)
     page = admin_client.get(f"/admin/scheduler/app/{app.pk}/change/")

@@ -1,4 +1,4 @@
-"""Every door writes the audit log, with actor and address, and never a secret."""
+"""Every interface writes the audit log, with actor and address, and never a secret."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_roles_given_in_the_shell_are_recorded(chief):
         call_command("role", "give", "vera@example.org", "boss")
 
 
-def test_a_role_that_works_in_the_admin_opens_it_and_its_end_closes_it(capsys):
+def test_giving_and_taking_a_role_opens_and_closes_the_admin(capsys):
     vera = an_account("vera")
     call_command("role", "give", "vera@example.org", "moderator", "--json")
     vera.refresh_from_db()
@@ -178,7 +178,7 @@ def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):
 
 
 def test_no_entry_of_any_interface_has_a_secret(chief, caplog):
-    """Walks through every door that takes a secret, then looks for it in every entry and record."""
+    """Uses every interface that takes a secret, then searches every entry and log record for it."""
     log_in("a wrong secret")
     log_in(PASSWORD)
     web = Client()

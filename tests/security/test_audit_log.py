@@ -24,7 +24,7 @@ def test_entry_names_the_actor_and_the_address(noon):
     assert entry.details == {"scopes": ["read"]}
 
 
-def test_actor_ends_with_the_block(noon):
+def test_no_actor_remains_after_the_block(noon):
     with audit.acting(name="ada@example.org"):
         pass
     audit.record(Event.LOGIN_FAILED, now=noon)
@@ -44,7 +44,7 @@ def test_any_text_can_be_recorded(subject, noon):
     assert len(AuditEntry.objects.get().subject) <= 254
 
 
-def test_values_that_json_has_not_are_recorded_as_text(noon):
+def test_values_that_json_cannot_represent_are_recorded_as_text(noon):
     audit.record(Event.APP_CHANGED, now=noon, details={"weight": Decimal("1.5"), "at": noon})
     assert AuditEntry.objects.get().details == {"weight": "1.5", "at": str(noon)}
 

@@ -1,4 +1,4 @@
-"""Commands print no audit entries: their output stays one answer, or one document."""
+"""Commands print no audit entries beside their own output."""
 
 from __future__ import annotations
 

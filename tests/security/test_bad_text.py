@@ -36,7 +36,7 @@ BAD = (
 )
 
 
-#: One of each kind, for what is tried at every address.
+#: One text of each kind, for tests that try every address.
 FEW = (b"a\0b", b"\xff\xed\xa0\x80", b"\xc3\xa9", b"9" * 30)
 
 
@@ -51,7 +51,7 @@ def check(request: RawRequest) -> None:
 
 
 def patterns(resolver=None, prefix=""):
-    """Every address of the project as a template with `{}` for each part that is free."""
+    """Yield every address of the project as a template with `{}` for each parameter."""
     for one in (resolver or get_resolver()).url_patterns:
         where = prefix + re.sub(r"<[^>]+>", "{}", str(one.pattern)).lstrip("^").rstrip("$")
         if hasattr(one, "url_patterns"):
@@ -61,7 +61,7 @@ def patterns(resolver=None, prefix=""):
 
 
 def staff_cookie() -> bytes:
-    """A session of a superuser, as a cookie."""
+    """Return the session cookie of a superuser."""
     from django.test import Client
 
     account = Account.objects.create(
@@ -83,7 +83,7 @@ def filled(template: str, bad: bytes) -> bytes:
 
 
 PATTERNS = sorted(set(patterns()))
-#: What pages read behind the question mark.
+#: The query parameters that pages read.
 QUERIES = [
     "q",
     "o",

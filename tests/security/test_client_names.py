@@ -181,7 +181,7 @@ def test_known_name_with_other_content_is_refused(change):
     assert not client.refused("r")
 
 
-def test_refused_results_do_not_make_the_client_ask_at_once_again():
+def test_refused_results_do_not_make_the_client_request_work_at_once():
     client = Client()
     client.gets(a_reply(output="app_1"))
     assert client.project.work_retry_at > NOON
@@ -198,7 +198,7 @@ def test_refused_result_is_forgotten_when_it_is_acknowledged():
     "url",
     ["file:///etc/passwd", "ftp://a/x", "FILE://x/y", "javascript:1", "http://me:pw@a/x", "x"],
 )
-def test_reply_and_master_page_give_only_web_addresses(url):
+def test_only_web_addresses_are_read_from_reply_and_master_page(url):
     reply = decode_reply(
         f"<scheduler_reply><file_info><name>a</name><url>{url}</url><gzipped_url>{url}"
         f"</gzipped_url><upload_url>{url}</upload_url></file_info></scheduler_reply>".encode()

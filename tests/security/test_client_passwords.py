@@ -1,4 +1,4 @@
-"""Passwords and keys of both clients need not show in ps."""
+"""Both clients take passwords and keys in ways that ps does not show."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_password_does_not_show_in_ps(tmp_path, project):
 
 @pytest.fixture
 def api():
-    """As much of the API as a login needs; keeps the bodies and tokens that it is sent."""
+    """A server with the API operations of a login; keeps the bodies and tokens it receives."""
     seen: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -184,7 +184,7 @@ def test_scientist_reports_a_file_without_a_password(tmp_path, api):
 
 
 @pytest.mark.parametrize(("module", "command"), [("volunteer", "attach"), ("scientist", "login")])
-def test_help_says_that_others_can_see_the_option(module, command):
+def test_help_warns_that_others_can_see_the_option(module, command):
     done = subprocess.run(
         [sys.executable, "-m", module, command, "--help"],
         capture_output=True, text=True, timeout=60, check=True,

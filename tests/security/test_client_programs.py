@@ -70,12 +70,12 @@ def app(program: str, *, result: str = "late_0", output: str = "late_0_r0", url:
 
 
 def marking(path: Path) -> bytes:
-    """A program that leaves a mark: it must never run."""
+    """Return a program that leaves a mark, and must never run."""
     return f"#!/bin/sh\necho ran > {path}\necho 0 > boinc_finish_called\n".encode()
 
 
 def run_late_app(project: FakeProject, folder: Path, extra: str) -> str:
-    """Offer the late app, run the client to its end, give the report."""
+    """Offer the late app, run the client to its end, return the report."""
     project.extra = extra
     offer = project.fail
 
@@ -124,7 +124,7 @@ def test_program_that_changed_on_disk_is_not_started(tmp_path, project, folder):
     volunteer(folder, "run", "--once", *FAST)
     program, mark = files_of(folder) / "worker_1", tmp_path / "mark"
     assert program.read_bytes() == SCRIPT
-    # The same length and the same time of change, as something that means to hide it would take.
+    # The same length and modification time, as an attacker would choose to hide the change.
     times = (program.stat().st_atime_ns, program.stat().st_mtime_ns)
     program.write_bytes(marking(mark).ljust(len(SCRIPT), b"\n"))
     os.utime(program, ns=times)
@@ -138,7 +138,7 @@ def test_program_that_changed_on_disk_is_not_started(tmp_path, project, folder):
 
 
 def test_program_file_of_an_earlier_client_is_verified_too(tmp_path, project, folder):
-    """A state without the SHA-256 of verified bytes, as earlier versions have written it."""
+    """The state lacks the SHA-256 of verified bytes, as in earlier versions."""
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
     state = json.loads((folder / "state.json").read_text())
@@ -231,7 +231,7 @@ def test_published_key_does_not_become_the_code_sign_key(tmp_path, project, fold
         lambda key: "01024" + key[4:],
     ],
 )
-def test_key_in_another_form_is_no_key(project, folder, change):
+def test_key_in_another_form_is_refused(project, folder, change):
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
     foreign = change(public_key(seed=2))

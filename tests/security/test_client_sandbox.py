@@ -1,4 +1,4 @@
-"""A signed program reaches its slot and its project's files, nothing of its user."""
+"""A signed program can access its slot and its project's files, but no other files."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_container_launcher_starts_outside_unless_confinement_is_required(tmp_pa
 
 @needs_bubblewrap
 def test_interpreter_in_the_home_is_found(tmp_path, monkeypatch):
-    """A program that env finds on the search path, below the home as pyenv has it."""
+    """env finds the program on the search path below the home, as with pyenv."""
     home = tmp_path / "user"
     (home / "python" / "bin").mkdir(parents=True)
     (home / "secret").write_text("private")

@@ -53,7 +53,7 @@ LINK = r"""r=$(sed 's/<soft_link>\(.*\)<\/soft_link>/\1/' out)"""
 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("command", ["ln -s", "ln"])
-def test_link_to_a_private_file_is_no_output(project, folder, private, command, copy):
+def test_link_to_a_private_file_is_not_sent_as_output(project, folder, private, command, copy):
     script = f"{command} {private} out" if copy else f'{LINK}\n{command} {private} "$r"'
     report = run_program(project, folder, f"rm -f out.x\n{script}", copy=copy)
     assert project.uploads == {}
@@ -64,7 +64,7 @@ def test_link_to_a_private_file_is_no_output(project, folder, private, command, 
 
 
 def test_link_in_place_of_an_output_s_folder_is_not_followed(project, folder, private):
-    """An output that the program opens in a folder of its slot."""
+    """The program opens the output in a folder of its slot."""
     program = f"#!/bin/sh\nln -s {private.parent} data\necho 0 > boinc_finish_called\n".encode()
     words = (f"<executable/><file_signature>\n{sign(program)}\n</file_signature>",)
     described = app("late_1", url=project.url).replace(
@@ -102,7 +102,7 @@ def test_stderr_that_is_a_link_is_not_reported(project, folder, private):
 
 
 def test_program_is_restored_in_the_slot_before_a_second_start(tmp_path, project, folder):
-    """A copied program, which the first run replaced in its slot."""
+    """The first run replaces a copied program in its slot."""
     mark = tmp_path / "mark"
     script = (
         "if [ -e later ]; then rm later; ./tool; echo x > out; exit 0; fi\n"
@@ -163,7 +163,7 @@ def test_folder_of_something_else_keeps_its_mode(tmp_path, project):
 
 
 def test_init_data_is_for_the_owner_only(project, folder):
-    """It holds the account key, and stands in the slot while the program runs."""
+    """It contains the account key, and is in the slot while the program runs."""
     script = "stat -c %a init_data.xml > out"
     run_program(project, folder, script, copy=True)
     assert project.uploads["late_0_r0"] == b"600\n"

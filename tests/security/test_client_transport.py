@@ -27,7 +27,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 
 class Server:
-    """Answers by a function of the handler; keeps the paths and bodies of its requests."""
+    """A server that answers by a function of the handler; keeps paths and bodies of requests."""
 
     def __init__(self, answer, certificate=None):
         outer = self
@@ -205,7 +205,7 @@ def test_account_key_follows_a_redirect_on_its_own_host(transport):
 
 
 def test_password_hash_is_not_sent_to_another_host(transport):
-    """A project whose log-in page redirects elsewhere, query and all."""
+    """The project's log-in page redirects to another host with the query."""
 
     def answer(handler):
         if "lookup_account" in handler.path:
@@ -338,7 +338,7 @@ def test_packed_file_is_limited_without_a_declared_size(transport, tmp_path, mon
 
 @contextmanager
 def dripping(before, drop=b"x"):
-    """A server that sends some bytes at once, then one every tenth of a second."""
+    """Serve some bytes at once, then one every tenth of a second."""
     listener = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 

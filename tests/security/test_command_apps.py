@@ -1,4 +1,4 @@
-"""Apps of kind `command` run what is not signed, and are off by default."""
+"""Apps of kind `command` run unsigned commands, and are off by default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.work import an_app, workunits
 pytestmark = pytest.mark.django_db
 
 
-def test_the_setting_is_off_unless_it_is_switched_on(settings) -> None:
+def test_the_setting_is_off_by_default(settings) -> None:
     assert settings.PROJECT.command_apps is False
 
 
@@ -39,7 +39,7 @@ def test_a_script_app_is_not_made_a_command_app() -> None:
         apps.change(app, kind="command", now=NOON)
 
 
-def test_the_admin_makes_no_command_app(admin_client) -> None:
+def test_the_admin_refuses_to_create_a_command_app(admin_client) -> None:
     app = apps.create(name="sum", kind="script", now=NOON)
     page = admin_client.get(f"/admin/scheduler/app/{app.pk}/change/")
     fields = page.context["adminform"].form.initial
@@ -67,7 +67,7 @@ def test_submitting_is_refused_with_a_hint() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_work_that_is_there_is_not_sent(settings, lost: bool) -> None:
+def test_existing_work_is_not_sent(settings, lost: bool) -> None:
     app = an_app("sh", kind="command")
     [workunit] = workunits(app, 1, command_line="id")
     client = a_client()
@@ -92,7 +92,7 @@ def test_an_alert_names_the_apps(settings) -> None:
 
 
 @pytest.mark.usefixtures("command_apps")
-def test_switched_on_it_is_sent() -> None:
+def test_work_is_sent_if_the_setting_is_on() -> None:
     workunits(an_app("sh", kind="command"), 1, command_line="id")
     [name] = a_client().ask_for_work()
     assert name.startswith("sh_")

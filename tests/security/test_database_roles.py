@@ -1,4 +1,4 @@
-"""The roles of docs/operating.md: each does its work, and no more."""
+"""The database roles of docs/operating.md can do their work, and nothing else."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def database(tmp_path_factory):
         server.stop()
 
 
-def test_work_is_submitted_as_the_web_role_and_done_as_that_of_the_daemons(database, tmp_path):
+def test_work_is_submitted_by_the_web_role_and_completed_by_the_role_of_the_daemons(
+    database, tmp_path
+):
     (tmp_path / "in").write_text("3 5 7\n")
     source = ROOT / "demo" / "mersenne.py"
     words = ("publish_app", "mersenne", "1.00", "x86_64-pc-linux-gnu", source, "--create-app")

@@ -21,7 +21,7 @@ from project.children import wait_until
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
 
-#: Ways by which a superuser's SQL leaves the database.
+#: SQL by which a superuser can act outside the database.
 WAYS_OUT = {
     "a shell command": "COPY (SELECT 1) TO PROGRAM 'true'",
     "a file is written": "COPY (SELECT 1) TO '/tmp/written'",
@@ -64,7 +64,7 @@ def status(server, field):
     return next(line.split()[1:] for line in lines if line.startswith(f"{field}:"))
 
 
-# Who it runs as
+# The user that it runs as
 
 
 @needs_root
@@ -105,7 +105,7 @@ def test_its_environment_keeps_no_secret_of_the_project(reachable, monkeypatch):
     assert b"hush" not in Path(f"/proc/{found.pid}/environ").read_bytes()
 
 
-# Who may connect
+# Connections
 
 
 @needs_root
@@ -137,7 +137,7 @@ def test_connections_without_the_password_are_refused(server, user, password):
         connect(server, user=user, password=password, dbname="postgres").close()
 
 
-# What the project's role may do
+# Rights of the project's role
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
@@ -157,7 +157,7 @@ def test_the_projects_role_owns_its_database(server):
     assert owner == ("manyhands",)
 
 
-# What root does in folders of the other user
+# Actions of root in folders of the other user
 
 
 @needs_root
@@ -183,7 +183,7 @@ def test_root_follows_no_link_in_the_data_folder(reachable):
 
 
 def reachable_programs():
-    """PostgreSQL's programs where every user may start them, also if this clone is root's alone."""
+    """A copy of PostgreSQL's programs that every user may start, also if only root can read this clone."""
     if os.geteuid():
         return database_owner.binaries()
     group = pwd.getpwuid(NOBODY).pw_gid
@@ -239,7 +239,7 @@ INSERT INTO ledger (day) VALUES ('2026-01-01');
 
 @pytest.fixture
 def earlier(reachable):
-    """A server's data as they were made before: trust, one superuser, owned by `nobody` or us."""
+    """Data of an earlier version: trust, one superuser, owned by `nobody` or this user."""
     var = Path(tempfile.mkdtemp(prefix="earlier-", dir=reachable))
     var.chmod(0o755)
     data = var / "postgres"
@@ -254,7 +254,7 @@ def earlier(reachable):
     subprocess.run(words, check=True, capture_output=True, cwd="/", **kwargs)
     with (data / "postgresql.conf").open("a") as file:
         file.write("\ninclude_if_exists = 'manyhands.conf'\n")
-    # Not in single-user mode: what is created there has the numbers of PostgreSQL's own objects.
+    # Not in single-user mode: objects created there get ids in PostgreSQL's own range.
     words = [programs / "postgres", "-D", data, "-c", "listen_addresses="]
     options = ["-c", f"unix_socket_directories={data}", "-c", "fsync=off"]
     running = subprocess.Popen([*words, *options], stderr=subprocess.DEVNULL, cwd="/", **kwargs)
@@ -285,7 +285,7 @@ def test_earlier_data_are_converted_in_place_without_loss(earlier):
         one = lambda statement: connection.execute(statement).fetchone()  # noqa: E731
         assert one("SELECT count(*), max(name) FROM workunits") == (1000, "w999")
         assert one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == (False,)
-        # All of it is the role's: a migration may change it.
+        # The role owns all objects, so migrations can change them.
         connection.execute("ALTER TABLE workunits ADD COLUMN added int")
         connection.execute("ALTER TABLE ledger ADD COLUMN added int")
         connection.execute("DROP TABLE ledger_today")
@@ -331,7 +331,7 @@ def test_two_processes_convert_a_running_earlier_server_once(earlier):
 
 
 @needs_root
-def test_earlier_data_of_nobody_are_given_to_the_new_user(earlier):
+def test_earlier_data_of_the_user_nobody_are_given_to_the_new_user(earlier):
     earlier.ensure_running()
     owners = {
         path.lstat().st_uid for path in [earlier.data, earlier.sockets, *earlier.data.rglob("*")]
@@ -340,7 +340,7 @@ def test_earlier_data_of_nobody_are_given_to_the_new_user(earlier):
 
 
 @needs_root
-def test_links_that_a_process_of_nobody_made_in_earlier_data_keep_their_targets_owner(earlier):
+def test_targets_of_links_in_earlier_data_keep_their_owner(earlier):
     precious = earlier.var / "precious"
     precious.write_text("precious")
     os.link(precious, earlier.data / "hard")
@@ -353,7 +353,7 @@ def test_converting_again_after_it_was_broken_off_succeeds(earlier):
     earlier.ensure_running()
     earlier.stop()
     for password in (earlier.var / "keys").glob("postgres*"):
-        password.unlink()  # the same as a copy of the data without its keys
+        password.unlink()  # as with a copy of the data without its keys
     earlier.ensure_running()
     with connect(earlier) as connection:
         assert connection.execute("SELECT count(*) FROM workunits").fetchone() == (1000,)

@@ -1,4 +1,4 @@
-"""Forwarding headers are believed from trusted proxies only."""
+"""Forwarding headers are accepted from trusted proxies only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_untrusted_client_cannot_claim_https_or_another_address(peer, trusted
     assert environ == {"REMOTE_ADDR": peer, "REQUEST_METHOD": "GET"}
 
 
-def test_a_trusted_proxy_is_believed():
+def test_headers_of_a_trusted_proxy_are_accepted():
     environ = request("10.0.0.7", proto="https", **{"for": "192.0.2.1"})
     believe(environ, PROXY)
     assert environ["REMOTE_ADDR"] == "192.0.2.1"
@@ -34,7 +34,7 @@ def test_a_trusted_proxy_is_believed():
 
 
 def test_the_application_ignores_the_header_of_untrusted_clients():
-    """In a process of its own: importing the application starts its threads."""
+    """Runs in a separate process: importing the application starts its threads."""
     code = """
 import io
 from project import wsgi

@@ -29,7 +29,7 @@ gate = threading.Event()
 
 
 class WatchedHasher(hashers.MD5PasswordHasher):
-    """Notes whether the thread that waits for a hash holds a connection or a transaction."""
+    """Records whether the thread that waits for a hash holds a connection or a transaction."""
 
     algorithm = "watched"
 
@@ -159,7 +159,7 @@ def test_account_that_is_switched_off_costs_as_many_hashes(ada: Account) -> None
 
 
 def full(count: int) -> tuple[ThreadPoolExecutor, list[object]]:
-    """Threads that fill the queue, and stay in it until the gate opens."""
+    """Start threads that fill the queue until the gate opens."""
     gate.clear()
     pool = ThreadPoolExecutor(count)
 

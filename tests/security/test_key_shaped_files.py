@@ -1,4 +1,4 @@
-"""A signature over a public key rotates the key of every client: none is made."""
+"""Files that clients could take for a public key are never signed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def a_key() -> str:
-    """A public key in BOINC's format, as an attacker makes one."""
+    """Return a new public key in BOINC's format."""
     numbers = rsa.generate_private_key(65537, 1024).public_key().public_numbers()
     both = numbers.n.to_bytes(128, "big") + numbers.e.to_bytes(128, "big")
     return "1024\n" + "\n".join(both.hex()[i : i + 64] for i in range(0, 512, 64)) + "\n."
@@ -65,14 +65,14 @@ def test_a_file_that_could_be_a_key_is_not_published(name: str) -> None:
     assert not AppVersion.objects.exists()
 
 
-def test_the_main_program_neither() -> None:
+def test_a_main_program_that_could_be_a_key_is_not_published() -> None:
     with pytest.raises(app_versions.BadPackage, match="could be taken"):
         publish({"sieve": KEY.encode()})
 
 
 def test_a_signature_that_was_made_elsewhere_does_not_help(monkeypatch) -> None:
     content = KEY.encode()
-    # Signed by a tool that does not look.
+    # Signed by a tool that does not check contents.
     signature = signing._sign(
         storage.stage_bytes(content).digest.md5,
         signing._load("code_sign_private", signing._parse_private),

@@ -1,4 +1,4 @@
-"""Words of an unsigned command line must not lead the launcher out of its slot."""
+"""Names in an unsigned command line cannot lead the launcher out of its slot."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RESERVED = [
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder and its content."""
+    """Return every file below a folder and its content."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -153,7 +153,7 @@ def test_an_archive_with_links_or_names_that_lead_out_is_refused(
     assert not list(slot.path.parent.parent.rglob("escaped"))
 
 
-# A container sees the slot, and must not reach the computer by way of the launcher.
+# A container can access the slot, but must not access other files by way of the launcher.
 
 FAKE_PODMAN = """#!/bin/sh
 [ "$1" = run ] || exit 0

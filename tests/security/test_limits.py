@@ -1,4 +1,4 @@
-"""How large outputs may be, how much a host may hold, what is left on the disk."""
+"""Limits on output sizes, on the outputs of a host, and on free disk space."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def limited(configure):
     configure(max_output_bytes=LIMIT)
 
 
-# Outputs that no upload could bring
+# Outputs that are too large to upload
 
 
 def too_large(nbytes=LIMIT + 1):
@@ -98,19 +98,19 @@ class TestLargeOutputs:
         a_pass(work_generator)
         assert not Workunit.objects.exists()
 
-    def test_a_file_that_staff_asks_of_a_host_has_the_same_limit(self, settings):
+    def test_a_file_that_staff_requests_from_a_host_has_the_same_limit(self, settings):
         from scheduler.rpc import file_moves
 
         asked = file_moves._upload("sticky", settings.PROJECT)
         assert asked.max_nbytes == LIMIT
 
 
-# What a host may be promised
+# Limit on the outputs of a host's results in progress
 
 
 @pytest.mark.django_db
 class TestPromisedOutputs:
-    def test_a_host_is_given_no_more_than_its_outputs_may_add_up_to(self, configure):
+    def test_no_results_are_sent_above_the_limit_on_output_bytes(self, configure):
         configure(max_promised_bytes=3 * LIMIT)
         work.workunits(work.an_app(), 8, output_bytes=LIMIT)
         client = a_client()
@@ -131,7 +131,7 @@ class TestPromisedOutputs:
         assert len(a_client(name="one").ask_for_work(seconds=1e6)) == 1
         assert len(a_client(name="two", email="b@example.org").ask_for_work(seconds=1e6)) == 1
 
-    def test_results_that_are_over_count_no_more(self, configure):
+    def test_ended_results_do_not_count(self, configure):
         configure(max_promised_bytes=2 * LIMIT)
         work.workunits(work.an_app(), 4, output_bytes=LIMIT)
         client = a_client()

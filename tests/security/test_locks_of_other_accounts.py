@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def locked_elsewhere(statement: str, *params: object) -> bool:
-    """Return whether a statement, on a connection of its own, finds its rows locked."""
+    """Return whether a statement on a separate connection finds its rows locked."""
     found: list[bool] = []
 
     def look() -> None:
@@ -51,7 +51,7 @@ def victim():
 
 
 def attack(victim, **fields):
-    """Answer a request of another account that names what is the victim's; locks stay held."""
+    """Answer a request of another account with the victim's ids; locks stay held."""
     attacker = a_client("attacker@example.org", "attacker")
     attacker.ask()
     request = attacker.request(**fields)
@@ -111,7 +111,7 @@ def test_id_of_another_accounts_host_does_not_lock_it(victim):
 
 
 def test_own_host_and_own_workunit_are_locked(victim):
-    """The tests above look for locks that are really taken."""
+    """Checks that the tests above would detect the locks."""
     with transaction.atomic():
         report = messages.ReportedResult(name=victim.result.name, state=5)
         conversation.answer(

@@ -1,4 +1,4 @@
-"""A request cannot write lines of its own into the log, nor tracebacks."""
+"""A request cannot add lines or tracebacks to the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dozens of concurrent log-ins leave scheduler RPCs answered."""
+"""Scheduler RPCs are answered during dozens of concurrent log-ins."""
 
 from __future__ import annotations
 

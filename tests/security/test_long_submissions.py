@@ -1,4 +1,4 @@
-"""Long submissions that wait for their turn do not hold every thread."""
+"""Long submissions that wait for their turn do not occupy every thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's files are closed to other users of the machine."""
+"""Other users of the machine cannot access the project's files."""
 
 from __future__ import annotations
 

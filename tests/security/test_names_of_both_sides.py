@@ -20,20 +20,20 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLAIN = NewWorkunit(outputs=(NewOutput(open_name="result of the work"),))
 SHA256 = "0123456789abcdef" * 4
 
-#: Refused by the client, and accepted by the server before.
+#: Names that the client refuses, and that earlier servers accepted.
 REFUSED = [
     "x.part", "X.Part", "x.unzipped", "a.part/b", "init_data.xml", "Init_Data.XML", "stderr.txt",
     "sub/stdout.txt", "boinc_finish_called", "BOINC_x", "a/boinc_y", ".hidden", "a/.hidden", "a//b",
     "a/", "./a", "~x", "a.", "a /b", "nul", "AUX.txt", "com1", "con .x", "conin$", "a\u202eb", "a\x85b",
 ]  # fmt: skip
-#: Used by BOINC's own templates, samples and scripts, or by this project's documents.
+#: Names in BOINC's own templates, samples and scripts, or in this project's documents.
 USUAL = [
     "in", "out", "out.part1", "part", "unzipped", "a.partial", "stderr", "stderr.txt.gz", "init_data",
     "boinc", "my_boinc_x", "console.txt", "com10", "sub/dir/in.dat", "genome v2.fa", "-r", "übung.txt",
     "a.b.c", "out_0", "init_data.xml.bak", "part.txt", "common", "lpt",
 ]  # fmt: skip
 
-#: Texts made of what rules are about, so that examples are often near a border.
+#: Texts made of the parts that rules check, so that examples are often near a limit.
 PIECES = st.sampled_from(
     ["a", "A", "b", "out", "x.part", ".part", ".unzipped", "boinc_", "BOINC_", "init_data.xml",
      "stderr.txt", "stdout.txt", "con", "Com1", "nul", "conout$", ".", "..", "/", "~", " ", "%", "\\",
@@ -77,7 +77,7 @@ def test_usual_name_is_accepted(name: str) -> None:
     ("one", "other"),
     [("Out", "out"), ("stra\u00dfe", "STRASSE"), ("\u00e9", "e\u0301"), ("a", "a/b"), ("A/b", "a")],
 )
-def test_names_that_are_one_on_some_disks_are_refused(one: str, other: str) -> None:
+def test_names_that_are_the_same_on_some_disks_are_refused(one: str, other: str) -> None:
     for workunit in (work([one], [other]), work([one, other], ["r"]), work([], [one, other])):
         [fault] = faults(workunit)
         assert "cannot be in one folder on every computer" in fault
@@ -105,7 +105,7 @@ def test_workunit_whose_outputs_clients_take_is_accepted(name: str) -> None:
 )
 @example(inputs=["in"], outputs=["out"], name="con.1")
 @example(inputs=["a/b"], outputs=["A"], name=None)
-def test_what_the_server_accepts_the_client_accepts(
+def test_the_client_accepts_names_that_the_server_accepts(
     inputs: list[str], outputs: list[str], name: str | None
 ) -> None:
     workunit = work(inputs, outputs, name=name)
@@ -122,7 +122,7 @@ def test_what_the_server_accepts_the_client_accepts(
 
 @given(names=st.lists(NAMES, min_size=1, max_size=4, unique=True))
 @example(names=["x", "a.part"])
-def test_what_the_server_publishes_the_client_accepts(names: list[str]) -> None:
+def test_the_client_accepts_names_that_the_server_publishes(names: list[str]) -> None:
     try:
         package = packaging.unpack(dict.fromkeys(names, b"x"), main_program=names[0])
     except BadPackage:

@@ -1,4 +1,4 @@
-"""nginx with the shipped files: its limits, what it gives out, what it logs."""
+"""nginx with the shipped files: its limits, the files it serves, its logs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def front(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokens(front):
-    """The texts of tokens: a submitter's, one that only reads, and one of who submits nothing."""
+    """The texts of tokens: a submitter's, one that only reads, and one of an account that cannot submit."""
     for name in ("may", "reads", "stranger"):
         front.project.manage(
             "create_account", f"{name}@example.org", "--name", name, "--password", "a long password"
@@ -78,7 +78,7 @@ def exchange(front, head, body=b"", *, tls=True):
         while b"\r\n\r\n" not in reply and (piece := connected.recv(65536)):
             reply += piece
         headers, _, rest = reply.partition(b"\r\n\r\n")
-        # nginx waits some seconds for a body that it does not want; the reply is there before.
+        # nginx waits some seconds for a body that it refuses; the reply comes before.
         found = re.search(rb"(?i)^content-length: (\d+)", headers, re.MULTILINE)
         with suppress(OSError):
             while not (found and len(rest) >= int(found[1])) and (piece := connected.recv(65536)):
@@ -103,7 +103,7 @@ def put(token=None, *, length=LENGTH, sha256="0" * 64, framing="length"):
 @pytest.mark.parametrize(
     ("who", "status"), [(None, 401), ("unknown", 401), ("reads", 403), ("stranger", 403)]
 )
-def test_a_large_body_is_refused_before_it_is_taken_in(front, tokens, who, status, framing):
+def test_a_large_body_is_refused_before_it_is_read(front, tokens, who, status, framing):
     """Nothing of the body is sent, so nginx cannot have waited for it."""
     token = tokens.get(who, "mh_unknown") if who else None
     answered, headers, body = exchange(front, put(token, framing=framing))
@@ -129,14 +129,14 @@ def http2(front):
 
 
 @pytest.mark.usefixtures("http2")
-def test_a_body_of_http_2_without_a_length_is_refused_before_it_is_taken_in(front):
-    """HTTP/2 has no chunks: a body whose length is not given ends where it ends."""
+def test_a_body_of_http_2_without_a_length_is_refused_before_it_is_read(front):
+    """HTTP/2 has no chunked encoding: a body without a length ends with the stream."""
     url = f"{front.url}api/v1/files/{'0' * 64}"
     words = ["curl", "-skiN", "--http2", "--max-time", "10", "-T", "-", url]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0) as client:
         with suppress(BrokenPipeError):  # curl ends when it is refused
-            client.stdin.write(b"x" * 200_000)  # and no end
+            client.stdin.write(b"x" * 200_000)  # without an end
         status = client.stdout.readline().split()[:2]
         client.kill()
     assert status == [b"HTTP/2", b"401"]
@@ -158,7 +158,7 @@ def test_a_submitter_sends_a_large_body(front, tokens):
         "GET /api/v1/",
     ],
 )
-def test_no_other_address_takes_a_large_body_without_authentication(front, request_line):
+def test_no_other_address_accepts_a_large_body_without_authentication(front, request_line):
     status, _, _ = exchange(front, f"{request_line} HTTP/1.1\r\nContent-Length: {LENGTH}\r\n")
     assert status in {200, 401, 403, 404, 405}
     assert spooled(front) == 0
@@ -173,7 +173,7 @@ def test_small_bodies_and_public_pages_need_no_token(front):
 
 @pytest.mark.parametrize("path", ["/upload/file_upload_handler", "/cgi/scheduler"])
 def test_bodies_beyond_the_limit_are_answered_503(front, path):
-    """A client that is refused by 4xx gives up, or comes again for 90 days."""
+    """After a 4xx a client gives up, or retries for 90 days."""
     head = f"POST {path} HTTP/1.1\r\nContent-Length: {1026 << 20}\r\n"
     assert exchange(front, head)[0] == 503
     assert spooled(front) == 0
@@ -204,7 +204,7 @@ def test_the_upload_limit_of_nginx_is_that_of_the_project():
         "/var/keys/secret_key",
     ],
 )
-def test_nothing_but_downloads_is_given_out(front, path):
+def test_only_downloads_are_served(front, path):
     var = front.project.folder / "var"
     (var / "results").mkdir(exist_ok=True)
     (var / "download").mkdir(exist_ok=True)
@@ -254,7 +254,7 @@ def test_plain_http_is_redirected_with_its_method(front):
 
 
 def test_a_visitors_own_forwarding_headers_are_dropped(front):
-    """A host is recorded with the address that nginx saw."""
+    """A host is recorded with the address from which nginx got the request."""
     said = front.project.manage(
         "create_account", "v@example.org", "--password", "a long password", "--json"
     )

@@ -19,7 +19,7 @@ WORST_SPEEDS = (1e200, 1e308, -1e308, 5e-324)
 
 
 def attach(email: str, **fields):
-    """A new host that describes itself by `fields` of `HostInfo`."""
+    """Attach a new host that sends `fields` of `HostInfo`."""
     client = a_client(email)
     client.ask(host_info=messages.HostInfo(domain_name=email, **fields))
     return client

@@ -51,7 +51,7 @@ def run(*words: object) -> str:
 
 
 def signer(*words: object, answer: str = "", code: int = 0) -> str:
-    """Run the tool as on the other machine: nothing of the project can be imported."""
+    """Run the tool as on the other machine, where the project cannot be imported."""
     done = subprocess.run(
         [sys.executable, "-I", str(SIGNER), *map(str, words)],
         input=answer,
@@ -93,7 +93,7 @@ def sign(machine: Path, folder: Path) -> None:
 NEW = ("--create-app", "--kind", "script")
 
 
-# What a project does by itself
+# Signing without an operator
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_version_can_be_prepared_before_there_is_a_key(settings, script, tmp_p
     )
 
 
-def test_a_package_cannot_bring_the_tools_list(script, tmp_path) -> None:
+def test_a_package_cannot_contain_the_tools_manifest(script, tmp_path) -> None:
     native = tmp_path / "native"
     native.mkdir()
     (native / "sieve").write_bytes(b"#!/bin/sh\n")
@@ -187,7 +187,7 @@ def test_serve_warns_of_a_private_key_in_a_public_project(settings, capsys, offl
 # From the shell, the API and the SDK
 
 
-def test_a_script_goes_out_signed_in_and_is_sent(offline, script, tmp_path) -> None:
+def test_a_script_is_prepared_signed_published_and_sent(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
     said = run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     assert "sum.tar.gz, sum_launcher" in said
@@ -198,7 +198,7 @@ def test_a_script_goes_out_signed_in_and_is_sent(offline, script, tmp_path) -> N
     assert said.startswith("Published sum 1.00")
     for row in AppVersionFile.objects.select_related("file"):
         assert signing.verify(row.file.md5, row.signature, signing.code_sign_key_text())
-    # The same again needs no signature: nothing is written.
+    # Publishing the same version again needs no signature.
     assert "published already" in run("publish_app", "sum", "1.00", script)
     events = set(AuditEntry.objects.values_list("event", flat=True))
     assert "version_published" in events
@@ -359,7 +359,7 @@ def test_our_tool_signs_as_crypt_prog_does_with_its_key(tmp_path) -> None:
     assert made == (GOLDEN / "crypt_prog_signature.txt").read_text()
 
 
-# New keys, and keys in foreign hands
+# New keys, and stolen keys
 
 
 def test_a_rotation_is_signed_on_the_other_machine(offline, script, tmp_path) -> None:
@@ -422,7 +422,7 @@ def test_revoking_deletes_the_old_key_and_republishes(settings, script, tmp_path
     assert len(new) == len(before)
     for row in AppVersionFile.objects.select_related("file"):
         assert signing.verify(row.file.md5, row.signature, signing.code_sign_key_text())
-    # Clients with the old key are still told of the new one; nothing else can be signed by it.
+    # Clients with the old key still get the new one; the old key cannot sign anything else.
     signature = signing.rotation_signature(old)
     assert signature is not None
     assert signing.verify(md5(signing.code_sign_key_text().encode()), signature, old)

@@ -1,4 +1,4 @@
-"""A changed password ends what the old one gave access to, at every door."""
+"""A password change at any interface revokes the access by the old password."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_form_states_the_cost_of_revoking_keys_of_computers(door: str, ada: Acco
 
 
 @pytest.mark.django_db(transaction=True)
-def test_token_that_the_old_password_allowed_does_not_follow_a_change(ada: Account) -> None:
+def test_no_token_is_created_by_the_old_password_after_a_change(ada: Account) -> None:
     """The password was checked, then changed, before the token was written."""
     account = api_tokens.of_password(
         email=EMAIL, password=PASSWORD, address="192.0.2.1", now=timezone.now()
@@ -137,7 +137,7 @@ def test_token_that_the_old_password_allowed_does_not_follow_a_change(ada: Accou
         api_tokens.create(account=account, name="late", scopes=["read"], now=timezone.now())
 
 
-def test_token_that_a_token_allowed_does_not_follow_a_change(ada: Account) -> None:
+def test_no_token_is_created_by_a_revoked_token_after_a_change(ada: Account) -> None:
     parent, _ = api_tokens.create(account=ada, name="t", scopes=["read"], now=NOON)
     by_command()
     with pytest.raises((api_tokens.WrongPassword, api_tokens.TokenRefused)):

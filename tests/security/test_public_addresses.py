@@ -10,9 +10,9 @@ from scheduler.policy.sources import is_public
 @pytest.mark.parametrize(
     "address",
     [
-        "192.0.0.192",  # metadata of Oracle's cloud
+        "192.0.0.192",  # Oracle Cloud's metadata service
         "192.0.0.9",
-        "168.63.129.16",  # the agent's server of Azure's cloud, reachable from inside only
+        "168.63.129.16",  # Azure's server for agents, reachable only from inside
         "192.88.99.1",
         "fec0::1",
         "3fff::1",

@@ -1,4 +1,4 @@
-"""Each role can do exactly what it should in the admin, tried over the real pages."""
+"""Each role can do exactly its actions in the admin, tested through the real pages."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def page(row: Any) -> str:
 
 
 def submit(web: Client, url: str, **changes: Any) -> None:
-    """Send a form as a browser would: with what stands in it, and with these changes."""
+    """Send a form as a browser would: with its current values, and these changes."""
     shown = web.get(url)
     data: dict[str, Any] = {}
     if shown.status_code == 200 and "adminform" in shown.context:
@@ -179,7 +179,7 @@ def fresh(row: Any) -> Any:
 Try = Callable[[Client, World], Any]
 Done = Callable[[World], Any]
 
-#: What can be tried: how, whether it was done, and the roles that may.
+#: By action: how to try it, how to check that it was done, and the roles that may do it.
 TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
     "cancel a workunit": (
         lambda web, w: act(web, "cancel", w.workunit, confirmed="yes"),
@@ -390,7 +390,7 @@ def undone() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("role", EVERYBODY)
-def test_each_role_does_what_it_may_and_nothing_else(role, world):
+def test_each_role_can_do_its_actions_and_no_others(role, world):
     account = member(role)
     wrong = []
     for name, (attempt, done, allowed) in TRIALS.items():

@@ -20,7 +20,7 @@ PROGRAM = b"#!/bin/sh\ncat in\n"
 
 
 def staff_member(name: str = "clerk", *codenames: str) -> Account:
-    """A member of staff who is no superuser, with some of Django's permissions."""
+    """Create a member of staff without superuser status, with some of Django's permissions."""
     account = accounts.create_staff(
         email=f"{name}@example.org", password="a long one 7", now=timezone.now(), is_superuser=False
     )
@@ -111,7 +111,7 @@ def test_only_a_superuser_changes_a_group():
     assert not Group.objects.filter(name="new").exists()
 
 
-def test_a_new_account_is_no_staff_unless_a_superuser_makes_it():
+def test_only_a_superuser_can_create_a_staff_account():
     clerk = staff_member("clerk", *EVERY_ACCOUNT_RIGHT)
     form = {"email": "new@example.org", "name": "New", "password1": "long enough 7",
             "password2": "long enough 7", "is_staff": "on"}  # fmt: skip

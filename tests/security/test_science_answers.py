@@ -1,4 +1,4 @@
-"""The daemon reads answers of science code as data: nothing in them runs."""
+"""The daemon reads answers of science code as data, and runs no code from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile science code, in each form in which it is shipped: what it can reach."""
+"""Hostile science code is confined in each form of confinement."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def call(function, *args, **options):
 
 @pytest.fixture(scope="module")
 def service():
-    """The science service over its socket, as another user where that one can run our Python."""
+    """The science service over its socket, as another user if that user can run our Python."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         path = f"{folder}/socket"
@@ -92,7 +92,7 @@ def an_input(settings):
     return path
 
 
-# What is hidden
+# Hidden files and environments
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
@@ -104,7 +104,7 @@ def test_the_environment_holds_no_secret(form, monkeypatch):
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
 def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
-    """Return what the worker of a daemon can read; the daemon has secrets in its environment."""
+    """The daemon has secrets in its environment; its worker must not read them."""
     program = (
         "import json, os, django; django.setup()\n"
         "from datetime import timedelta; from daemons.science import worker\n"
@@ -182,7 +182,7 @@ def test_there_is_no_network(form):
         assert call("connect_tcp", server.getsockname()[1]) != "connected"
 
 
-# What is read-only
+# Read-only files
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
@@ -211,7 +211,7 @@ def test_a_folder_that_the_allow_list_names_can_be_written(form, tmp_path):
     assert (tmp_path / "kept").read_text() == "x"
 
 
-# How much
+# Limits
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
@@ -229,7 +229,7 @@ def test_forking_without_end_ends_with_the_call(form, settings):
     settings.SCIENCE_PROCESSES = 20
     settings.SCIENCE_CPU_SECONDS = mark = 1_000_000 + os.getpid()
     if form == "bubblewrap":
-        # Root drops to another user where that one can read the inputs; Linux does not limit root.
+        # Root's worker becomes another user if that user can read the inputs; Linux does not limit root.
         for folder in (settings.VAR_DIR, *settings.VAR_DIR.rglob("*")):
             folder.chmod(0o755)
     count = call("fork_without_end", 60)
@@ -244,7 +244,7 @@ def test_forking_without_end_ends_with_the_call(form, settings):
 
 
 def forked(mark):
-    """The processes of this test's worker: its limits, on the command line, contain `mark`."""
+    """Return the processes of this test's worker, whose command line contains `mark`."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -259,7 +259,7 @@ def forked(mark):
     return found
 
 
-# What it answers
+# Answers
 
 
 FRAMES = {
@@ -305,7 +305,7 @@ def test_a_second_answer_is_not_taken_for_the_next_calls(form):
     assert call("environment") != "forged"
 
 
-# Where nothing confines
+# Without confinement
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ def test_a_public_project_runs_no_plugin_unconfined(form, public):
     plugin = Plugin(kind="validator", name="orbits", target="python:orbits.Orbits")
     with pytest.raises(TransientScienceError, match="not confined"):
         call("environment", profile=worker.profile_of(plugin))
-    assert call("environment")  # what is built in goes on
+    assert call("environment")  # built-in science still runs
 
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
@@ -330,20 +330,20 @@ def test_a_public_project_runs_confined_plugins(form, public):
     assert call("environment", profile=worker.profile_of(plugin))
 
 
-def test_an_operator_is_warned_where_nothing_confines(settings, monkeypatch):
+def test_an_operator_is_warned_if_no_confinement_works(settings, monkeypatch):
     monkeypatch.setattr(confinement, "_troubles", {"bubblewrap": "no bwrap", "landlock": "no ABI"})
     assert "Hint: apt install bubblewrap" in worker.warning()
     settings.SCIENCE_SOCKET = "/run/science"
     assert worker.warning() == ""
 
 
-def test_a_service_that_is_away_is_tried_again(settings, tmp_path):
+def test_an_unreachable_service_is_retried(settings, tmp_path):
     settings.SCIENCE_SOCKET = str(tmp_path / "socket")
     with pytest.raises(TransientScienceError, match="does not answer at"):
         call("environment")
 
 
-def test_workers_are_few(settings):
+def test_the_number_of_workers_is_limited(settings):
     settings.SCIENCE_CONFINEMENT = "none"
     for number in range(worker.MAX_WORKERS + 2):
         plugin = Plugin(kind="validator", name=str(number), target="python:a.B")
@@ -360,7 +360,7 @@ def test_workers_are_few(settings):
 @pytest.mark.parametrize("form", FORMS, indirect=True)
 @pytest.mark.parametrize("inputs", ["public", "private"])
 def test_a_worker_of_root_has_no_capability(form, inputs, settings):
-    """Root's worker stays root where only root can read the inputs: without its privileges."""
+    """Root's worker stays root if only root can read the inputs, but without privileges."""
     if inputs == "private":
         (settings.VAR_DIR / "upload").chmod(0o700)
     assert call("capabilities", profile=worker.profile_of(None)) == ["False", "False"]

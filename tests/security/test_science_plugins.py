@@ -172,7 +172,7 @@ def test_names_outside_the_allow_list_are_refused_by_every_interface(facts, said
 
 
 @pytest.mark.usefixtures("allow_list")
-def test_existing_apps_that_name_more_are_reported(capsys):
+def test_existing_apps_with_unknown_names_are_reported(capsys):
     an_app("primes", generator="python:os.system", trickle_handlers={"news": "python:os.system"})
     an_app("sums", validator="script:judge", validator_options={"init": False})
     assert len(alerts.facts(now=NOON).unknown_science) == 3
@@ -217,7 +217,7 @@ def test_a_draft_of_the_allow_list_makes_existing_apps_work(settings, capsys):
         ({}, "has the target None"),
     ],
 )
-def test_an_allow_list_that_makes_no_sense_is_refused(entry, said):
+def test_an_invalid_allow_list_is_refused(entry, said):
     with pytest.raises(plugins.BadPlugins, match=re.escape(said)):
         plugins.read({"validator": {"orbits": entry}})
 
@@ -240,11 +240,11 @@ def test_the_allow_list_is_read_from_the_file_that_the_environment_names(tmp_pat
         env.plugins("PLUGINS")
 
 
-# What science code returns
+# Return values of science code
 
 
-def test_a_generator_names_no_file_of_the_server(settings, tmp_path):
-    """Its answer would have the daemon publish the file to volunteers."""
+def test_a_generator_cannot_name_a_file_of_the_server(settings, tmp_path):
+    """The daemon would publish the file to volunteers."""
     secret = settings.KEYS_DIR / "secret"
     answer = {"workunits": [{"input_files": [{"open_name": "in", "path": str(secret)}]}]}
     made = read_answer({**answer, "state": {}, "ask_again": None}, 1)
@@ -293,7 +293,7 @@ def receiver():
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "public.example.org"])
 def test_a_webhook_of_an_existing_app_reaches_no_server_of_ours(host, receiver, monkeypatch):
-    """Whatever its name means: the addresses are judged, and one of them is connected to."""
+    """The addresses of the name are checked, and the connection goes to one of them."""
     look_up = socket.getaddrinfo
 
     def looked_up(name, *words, **options):
@@ -310,8 +310,8 @@ def test_a_webhook_of_an_existing_app_reaches_no_server_of_ours(host, receiver, 
         receiver.accept()
 
 
-def test_a_webhook_goes_to_the_address_that_was_judged(monkeypatch):
-    """A name that means something else a moment later (DNS rebinding) is looked up once."""
+def test_a_webhook_goes_to_the_address_that_was_checked(monkeypatch):
+    """A name whose address changes (DNS rebinding) is looked up once."""
     asked, connected = [], []
 
     def looked_up(name, port, **_):

@@ -1,4 +1,4 @@
-"""Finders of a vulnerability are told where to report it."""
+"""`/.well-known/security.txt` names the contacts for vulnerability reports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_names_the_contacts_and_where_it_is_canonical(client, contact):
     assert timedelta(days=170) < left < timedelta(days=365)
 
 
-def test_over_http_no_address_is_called_canonical(client, contact):
+def test_over_http_there_is_no_canonical_address(client, contact):
     contact("mailto:security@example.org", url="http://127.0.0.1:8000/")
     assert b"Canonical" not in client.get(PATH).content
 

@@ -1,4 +1,4 @@
-"""The commands of docs/signing.md and of the runbook do what the pages promise."""
+"""The commands of docs/signing.md and of the runbook work as documented."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMAND = re.compile(r"^ *\$ (.+)$", re.MULTILINE)
 
 @pytest.fixture
 def desk(settings, tmp_path, monkeypatch) -> Path:
-    """A folder that both machines see, with a program, and a project without any key."""
+    """A folder that both machines share, with a program, and a project without a key."""
     settings.KEYS_DIR = tmp_path / "server"
     settings.PROJECT = replace(settings.PROJECT, online_signing=False)
     signing.ensure_keys()
@@ -48,7 +48,7 @@ def give(lines: list[str], desk: Path) -> None:
             run(*words[words.index("manage.py") + 1 :])
         else:
             at = words.index("sign.py") + 1
-            # The tool runs somewhere else: what is no option is a path here.
+            # The tool runs in another folder, so arguments that are not options become absolute paths.
             paths = [str(desk / word) if "keys" in word or "/" in word or (desk / word).exists()
                      else word for word in words[at + 1 :]]  # fmt: skip
             signer(words[at], *paths, answer="y\n")

@@ -1,4 +1,4 @@
-"""Clients that send or read slowly do not keep the others waiting."""
+"""Clients that send or read slowly do not block other clients."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_two_hundred_dripping_bodies_do_not_hold_the_server(project, stack, path
     ids=["scheduler", "submission"],
 )
 def test_two_hundred_long_dripping_bodies_do_not_hold_the_server(project, stack, path, begin, head):
-    """Long bodies are dealt with one at a time: none of them waits for its turn unseen."""
+    """Long bodies are handled one at a time; a waiting one must still count as slow."""
     drippers = Drippers(
         project.port, 200, "127.0.0.9", path, begin=begin, head=head, length=2_000_000
     )
@@ -211,7 +211,7 @@ def size_query(name):
 
 
 def test_the_received_part_of_a_cut_body_is_kept(project, stack):
-    """The client goes on from there: `MAX_SLOW_CLIENTS` cuts nobody's upload to pieces."""
+    """The client resumes from there, so a cut upload loses nothing."""
     name = "wu_cut_0_r1_0"
     said = project.manage(
         "shell",
@@ -261,6 +261,6 @@ def test_readers_that_do_not_read_do_not_hold_the_server(project, stack):
 
 
 def test_a_connection_that_sends_nothing_is_closed(project):
-    """Granian's limit for headers holds only if it need not find out which HTTP is spoken."""
+    """Granian's timeout for headers works only if it need not detect the HTTP version."""
     with socket.create_connection(("127.0.0.1", project.port), timeout=45) as silent:
         assert silent.recv(1) == b""

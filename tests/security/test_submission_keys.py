@@ -1,4 +1,4 @@
-"""A key that a client holds never submits work; submission keys do only that."""
+"""Keys of clients cannot submit work; submission keys can only do that."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def web(door: str, **asked_for: str) -> str:
 
 
 def client_key(door: str) -> str:
-    """The key of a submitter as their BOINC client gets it, and writes it to init_data.xml."""
+    """Return a submitter's key as a BOINC client gets it, and writes it to init_data.xml."""
     made = web("create_account", email_addr=EMAIL, passwd_hash=DIGEST, user_name="Eve")
     if door == "lookup_account":
         made = web(door, email_addr=EMAIL, passwd_hash=DIGEST)
@@ -44,7 +44,7 @@ def client_key(door: str) -> str:
 
 
 def allow(email: str) -> str:
-    """The submission key that `submitter allow` prints."""
+    """Return the submission key that `submitter allow` prints."""
     out = io.StringIO()
     call_command("submitter", "allow", email, "--all-apps", "--json", stdout=out)
     return str(json.loads(out.getvalue())["submission_key"])

@@ -68,7 +68,7 @@ def by_creation(email: str, password: str, address: str) -> str:
 
 def of_web_rpc(answer: object) -> str:
     text = answer.content.decode()
-    assert answer.status_code == 200, "BOINC clients take anything else for a broken server"
+    assert answer.status_code == 200, "BOINC clients treat any other status as a server failure"
     if "<authenticator>" in text or "<success/>" in text:
         return "in"
     if "<error_num>-183</error_num>" in text:
@@ -117,7 +117,7 @@ def test_guesses_at_a_door_are_throttled(door: Attempt, ada: Account) -> None:
     answers_ = [door(EMAIL, f"guess {number}", AWAY) for number in range(MANY)]
     assert answers_[0] == "wrong"
     assert answers_[-1] == "throttled"
-    assert door(EMAIL, PASSWORD, AWAY) == "throttled", "a right guess is not told apart"
+    assert door(EMAIL, PASSWORD, AWAY) == "throttled", "a correct guess is not distinguished"
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -172,7 +172,7 @@ def test_mapped_addresses_are_the_same_network(ada: Account) -> None:
     assert by_lookup(EMAIL, PASSWORD, HOME) in {"in", "throttled"}
 
 
-def test_throttled_network_is_let_in_again_later(ada: Account, monkeypatch) -> None:
+def test_throttled_network_can_log_in_again_later(ada: Account, monkeypatch) -> None:
     for number in range(MANY):
         by_lookup(EMAIL, f"guess {number}", AWAY)
     assert by_lookup(EMAIL, PASSWORD, AWAY) == "throttled"
@@ -264,6 +264,6 @@ def test_two_web_processes_share_one_count() -> None:
                 allowed[url] += b"-136" in reply.read()
         limit = 12
         assert all(allowed.values()), json.dumps(allowed)
-        assert limit <= sum(allowed.values()) <= limit + 5, "as much as one process lets through"
+        assert limit <= sum(allowed.values()) <= limit + 5, "the same limit as with one process"
     finally:
         children.stop_all()

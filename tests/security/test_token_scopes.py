@@ -1,4 +1,4 @@
-"""Scopes: what a token lets through, never more than its account may."""
+"""A token allows what its scopes allow, and never more than its account may do."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_publisher_publishes_with_the_scope_and_not_without(shout):
 
 
 def test_tokens_end_with_the_token_that_created_them():
-    """A token that was stolen for a minute leaves none behind."""
+    """A thief cannot keep access through tokens created with a stolen one."""
     ada = an_account("ada")
     now = timezone.now()
     stolen, _ = api_tokens.create(account=ada, name="stolen", scopes=["read"], now=now)
@@ -178,7 +178,7 @@ def test_a_demoted_persons_token_loses_its_scopes_at_once():
     assert faults_of(judge) == []
 
 
-def test_every_role_asks_for_every_scope_and_gets_only_its_own():
+def test_every_role_can_get_only_its_own_scopes():
     granted = {}
     for role in ("submitter", "publisher", "operator", "moderator", "read-only"):
         account = member(role)
@@ -195,7 +195,7 @@ def test_every_role_asks_for_every_scope_and_gets_only_its_own():
     }
 
 
-def test_a_token_makes_no_token_above_what_both_it_and_its_account_may():
+def test_a_token_cannot_create_a_token_with_more_scopes_than_it_or_its_account_may_have():
     program = a_program(an_account("chief", is_superuser=True), "read", "publish")
     for scope in ("submit", "manage", "administer"):
         asked = {"name": "child", "scopes": ["read", scope]}

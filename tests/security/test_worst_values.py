@@ -1,4 +1,4 @@
-"""The worst value of every field of a scheduler request breaks nothing else.
+"""The worst value of every field of a scheduler request does not affect other requests.
 
 The fields come from the table of shapes that reads requests, so that a field added there is tested
 at once.
@@ -28,7 +28,7 @@ from tests.work import an_app
 NUMBER_FIELDS = list(requests.number_fields())
 NUMBER_PATHS = [one.path for one in NUMBER_FIELDS]
 TEXT_PATHS = list(requests.text_paths())
-#: Elements that are read only beside another one, by their paths.
+#: Elements that are read only next to another one, by their paths.
 NAMED = {
     "result": "name",
     "result/file_info": "name",
@@ -41,7 +41,7 @@ NAMED = {
 
 
 def names_for(paths, name="unknown"):
-    """The names that stand beside the elements of these paths."""
+    """Return the names that these paths need next to them."""
     above = {one for one in NAMED for path in paths if path.startswith(f"{one}/")}
     return [(f"{one}/{NAMED[one]}", name) for one in sorted(above)]
 
@@ -56,7 +56,7 @@ def read(field, text):
 
 
 def of_class(message, wanted):
-    """Every message of a class in a message."""
+    """Yield every message of a class in a message."""
     if type(message) is wanted:
         yield message
     for each in fields(message):
@@ -67,7 +67,7 @@ def of_class(message, wanted):
 
 
 def numbers_of(message_class, seen=()):
-    """Every number field of a message class and of those inside it."""
+    """Yield every number field of a message class and of nested classes."""
     for name, hint in get_type_hints(message_class).items():
         parts = {hint, *get_args(hint)}
         if parts & {int, float}:
@@ -109,7 +109,7 @@ def test_number_is_read_into_its_range(field):
 
 @pytest.fixture
 def world(db):
-    """An app with much work, and a host that works well."""
+    """An app with much work, and a host that behaves correctly."""
     an_app(credit_rule="adaptive")
     submit_some(300)
     transitioner.run_pass(now=timezone.now(), limit=1000)
@@ -125,7 +125,7 @@ def submit_some(count):
 
 
 def send(client, values):
-    """Send a request in which a client's identity and one of its results are as they should be."""
+    """Send a request with a valid identity of the client and one of its results."""
     client.rpc_seqno += 1
     (held, *_) = [*client.held, "unknown"]
     identity = {
@@ -175,7 +175,7 @@ def attached(email):
     return client
 
 
-#: What a client must get right, else nothing of its request is looked at.
+#: Fields that must be valid, or else the rest of the request is not read.
 IDENTITY = {"authenticator", "hostid", "rpc_seqno", "core_client_major_version", "platform_name"}
 IDENTITY |= {"core_client_minor_version", "code_sign_key"}
 
@@ -186,7 +186,7 @@ def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
         value = text.encode()
         send(client, {path: value for path in NUMBER_PATHS if path not in IDENTITY})
         send(client, {path: value for path in NUMBER_PATHS if path not in IDENTITY})
-        # As success too, so that times and speeds reach the validator and the credit.
+        # Also as a success, so that times and speeds reach the validator and the credit.
         own = {path: value for path in NUMBER_PATHS if path not in IDENTITY}
         send(client, own | {"result/state": b"5", "result/exit_status": b"0"})
     check_everything_works(world, tmp_path)
@@ -194,7 +194,7 @@ def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
 
 @pytest.mark.parametrize("end", ["low", "high"])
 def test_numbers_at_the_ends_of_their_ranges_harm_no_other_host(world, tmp_path, end):
-    """Sums and products of what the ranges let through: all at once, and each field by itself."""
+    """Sums and products of allowed numbers: in all fields at once, and in each field alone."""
     values = {one.path: repr(getattr(one.range, end)).encode() for one in NUMBER_FIELDS}
     values = {path: value for path, value in values.items() if path not in IDENTITY}
     for number in range(3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-#: What a client can write where a number is expected.
+#: Texts that a client can send in place of a number.
 NUMBERS = (
     "nan",
     "inf",
@@ -39,7 +39,7 @@ NUMBERS = (
     "<x/>",
 )
 
-#: What a client can write where a text is expected; lone surrogates and bad UTF-8 are bytes.
+#: Texts that a client can send; lone surrogates and invalid UTF-8 are bytes.
 TEXTS = (
     b"",
     b"\0",
@@ -64,7 +64,7 @@ Tree = dict[str, "Tree | bytes"]
 def request(values: Mapping[str, bytes], *, names: Iterable[tuple[str, str]] = ()) -> bytes:
     """A scheduler request with these values at these paths (`host_info/p_fpops`).
 
-    `names` are elements that others need beside them: of a path, the name of what it holds.
+    `names` are pairs of a path and the name that its element needs to be read.
     """
     tree: Tree = {}
     for path, text in [*((path, text.encode()) for path, text in names), *values.items()]:

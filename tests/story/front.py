@@ -14,7 +14,7 @@ from tests.machine import needs
 from tests.story.project import ROOT, Project
 
 SHIPPED = ROOT / "deploy" / "nginx"
-#: What an installation takes as it is; the other files are there to be edited.
+#: Files that an installation uses unchanged; the other files are templates to edit.
 UNCHANGED = ("manyhands.conf", "manyhands/proxy.conf")
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
@@ -29,7 +29,6 @@ class Front:
 
     @property
     def url(self) -> str:
-        """The project's address."""
         return f"https://127.0.0.1:{self.https_port}/"
 
     @property
@@ -49,12 +48,11 @@ class Front:
 
     @property
     def error_log(self) -> Path:
-        """The log of errors."""
         return self.folder / "error.log"
 
     @property
     def words(self) -> list[str]:
-        """The command, without what it shall do."""
+        """The command line without an action."""
         return [nginx(), "-e", str(self.error_log), "-c", str(self.folder / "nginx.conf")]
 
     def lines(self) -> list[tuple[str, str, int]]:
@@ -126,7 +124,7 @@ def set_up(folder: Path, upstream_port: int, var: Path) -> Front:
 
 
 def edit(name: str, folder: Path, changes: dict[str, str]) -> None:
-    """Copy a file that is there to be edited; each change must apply."""
+    """Copy a template file with changes; each change must apply."""
     text = (SHIPPED / name).read_text()
     for before, after in changes.items():
         assert before in text, f"{name} has no {before!r}"
@@ -135,7 +133,7 @@ def edit(name: str, folder: Path, changes: dict[str, str]) -> None:
 
 
 def start(project: Project, *, master_url: str | None = None) -> Front:
-    """Start nginx before a project, which is told its address."""
+    """Start nginx in front of a project, whose MASTER_URL becomes its address."""
     front = set_up(project.folder / "nginx", project.port, project.folder / "var")
     front.check()
     project.children.start("nginx", front.words)

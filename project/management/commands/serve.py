@@ -296,8 +296,8 @@ def plain_http_warning(address: str, url: str) -> str | None:
         return None
     return (
         f"the server listens on {address} without TLS: passwords and account keys cross the "
-        "network in plain text.\nHint: listen on 127.0.0.1 behind nginx (deploy/nginx), with an https "
-        "MASTER_URL, unless the whole network is yours."
+        "network in plain text.\nHint: listen on 127.0.0.1 behind nginx (deploy/nginx), with an "
+        "https MASTER_URL, unless the whole network is yours."
     )
 
 

@@ -92,7 +92,7 @@ RULES = (
         (STRANGERS,),
     ),
     Switch(
-        "A scope is of use only with the right that it needs",
+        "A scope is effective only with the right that it needs",
         Code("scheduler.api.authentication:may", _whoever_has_the_scope),
         (GUESSED,),
     ),
@@ -125,7 +125,7 @@ RULES = (
         (THROTTLE,),
     ),
     Switch(
-        "A right password takes its charges back",
+        "A correct password refunds its charges",
         Code("scheduler.operations.throttle:refund", always(None)),
         (THROTTLE, GUESSED),
     ),
