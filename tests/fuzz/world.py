@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: The names of rows that requests refer to.
+#: The number of hosts that requests come from.
 N_HOSTS = 4
 
 
