@@ -22,6 +22,5 @@ class AuditTrail:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer the request; its audit entries name the address."""
         with audit.acting(address=request.META.get("REMOTE_ADDR")):
             return self._get_response(request)

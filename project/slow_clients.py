@@ -102,11 +102,9 @@ class Body:
         self.began = 0.0
 
     def read(self, size: int | None = None) -> bytes:
-        """Read as `wsgi.input` does."""
         return self._listed(self._input.read, size)
 
     def readline(self, size: int | None = None) -> bytes:
-        """Read a line as `wsgi.input` does."""
         return self._listed(self._input.readline, size)
 
     def _listed(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:

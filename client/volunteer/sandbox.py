@@ -95,7 +95,6 @@ class Sandbox:
 
     @property
     def works(self) -> bool:
-        """Return whether bubblewrap confines programs."""
         return bool(self._tool)
 
     def is_wrapped(self, program: Program) -> bool:

@@ -1,4 +1,4 @@
-"""HTTP: an interface of four methods, and its implementation with limits for servers.
+"""HTTP: an interface of four methods, and its implementation, which has limits.
 
 Every request follows the same rules. Only http and https addresses are opened. A redirect never
 leads from https to http, at most ten are followed, and a request that carries the account's key or

@@ -124,11 +124,11 @@ def trouble(form: str) -> str:
     """Return why a local form does not work here, or "".  Each form is tested once per process."""
     with _probing:
         if form not in _troubles:
-            _troubles[form] = _tried(form)
+            _troubles[form] = _test_form(form)
         return _troubles[form]
 
 
-def _tried(form: str) -> str:
+def _test_form(form: str) -> str:
     why = "it does not work"
     for user in _users():
         try:

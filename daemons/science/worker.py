@@ -48,7 +48,7 @@ MAX_CALLS, MAX_SECONDS = 500, 3600.0
 MAX_WORKERS: Final = 4
 #: The longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
-#: Timeout for the start of a worker; seconds.  No science runs meanwhile.
+#: Timeout for the start of a worker; seconds.  No science runs during the start.
 START_LIMIT: Final = 60.0
 #: The interval at which a silent worker is checked, and the time that a dying one has to write its
 #: traceback; seconds.
@@ -240,7 +240,6 @@ class _Worker:
 
     @property
     def is_worn_out(self) -> bool:
-        """Return whether it must be replaced."""
         return self.calls >= MAX_CALLS or self.busy > MAX_SECONDS
 
     def end(self) -> None:

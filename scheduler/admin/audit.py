@@ -71,7 +71,6 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="details")
     def all_details(self, entry: AuditEntry) -> SafeString:
-        """Return the details as JSON."""
         return format_html("<pre>{}</pre>", dumps(entry.details, indent=2, sort_keys=True))
 
 

@@ -328,12 +328,10 @@ class StaffGroupAdmin(GroupAdmin):
         _record_group(group, {"given": sorted(after - before), "taken": sorted(before - after)})
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        """Record the deletion."""
         _record_group(obj, {"deleted": True})
         super().delete_model(request, obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Record the deletions."""
         for group in queryset:
             _record_group(group, {"deleted": True})
         super().delete_queryset(request, queryset)

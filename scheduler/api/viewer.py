@@ -1,4 +1,4 @@
-"""The accounts whose rows may be seen and changed: the caller's, or with a right all."""
+"""The accounts whose rows a caller may see and change: their own, or all."""
 
 from __future__ import annotations
 

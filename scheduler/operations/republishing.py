@@ -39,7 +39,6 @@ class Renewal:
 
     @property
     def app(self) -> App:
-        """The app whose versions they are."""
         return self.earlier[0].app
 
     @property

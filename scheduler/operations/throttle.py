@@ -133,7 +133,6 @@ def failed(attempt: Attempt) -> None:
 
 
 def refund(attempt: Attempt) -> None:
-    """Refund the charges of an attempt."""
     if attempt.charges:
         sql.execute(
             "refund_throttle_buckets",

@@ -68,7 +68,7 @@ def _part_fault(part: str) -> str:
         if key.endswith(suffix):
             return f"ends with {suffix!r}, which clients use themselves"
     if (device := key.partition(".")[0].strip()) in _DEVICES:
-        return f"stands for the device {device!r} on Windows"
+        return f"is the device {device!r} on Windows"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The allow-list of plug-ins: the only own code of a project that apps can run [pure].
+"""The allow-list of plug-ins: the only code of its own that a project runs [pure].
 
 An app stores a name.  The file in the setting `PLUGINS` maps it to the program or Python
 object that runs, and to its fixed options.  No API and no admin page writes that file.

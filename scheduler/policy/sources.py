@@ -19,7 +19,7 @@ _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]+")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 #: Networks that `ipaddress` counts as the Internet's, in some version of Python or in all: protocol
 #: assignments (Oracle's metadata), 6to4 relays, Azure's agents; site-local, documentation, and the
-#: NAT64 addresses of a network's own, in which IPv4 addresses stand at a place of its choice.
+#: local NAT64 addresses, in which the network chooses the position of the IPv4 address.
 _NOT_PUBLIC = tuple(
     ipaddress.ip_network(network)
     for network in (

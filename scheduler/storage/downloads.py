@@ -47,7 +47,6 @@ class Staged:
     path: Path | None = None
 
     def open(self) -> BinaryIO:
-        """Open the content for reading."""
         return io.BytesIO(self.data) if self.path is None else self.path.open("rb")
 
 

@@ -60,7 +60,7 @@ def _step(request: RawRequest, chance: Random, pool: list[RawRequest]) -> RawReq
 
 
 def mutated_body(body: bytes, kind: bytes, chance: Random) -> bytes:
-    """A body with one mutation that fits what it is."""
+    """Return a body with one mutation that fits its format."""
     if body[:1] in b"{[" and chance.random() < 0.7:
         return _json(body, chance)
     if body.startswith(b"request=") and chance.random() < 0.7:

@@ -1,4 +1,4 @@
-"""Every interface writes the audit log, with actor and address, and never a secret."""
+"""Every interface writes the audit log, with actor and address but no secrets."""
 
 from __future__ import annotations
 

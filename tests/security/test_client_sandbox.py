@@ -1,4 +1,4 @@
-"""A signed program can access its slot and its project's files, but no other files."""
+"""A signed program can access only its slot and its project's files."""
 
 from __future__ import annotations
 

@@ -441,17 +441,17 @@ def test_revoking_with_the_key_on_another_machine(offline, script, tmp_path) -> 
     sign(offline, folder)
     run("publish_app", "sum", "1.00", script, *NEW, "--signatures", folder)
     old = signing.code_sign_key_text()
-    new, anew = tmp_path / "new", tmp_path / "anew"
+    new, again = tmp_path / "new", tmp_path / "again"
     signer("new-key", new)
     signer("rotate", offline / "code_sign_private", new / "code_sign_public", "--yes")
-    run("rotate_key", "code-sign", "--revoke", "--prepare", anew)
+    run("rotate_key", "code-sign", "--revoke", "--prepare", again)
     install = ("rotate_key", "code-sign", "--revoke", "--public-key", new / "code_sign_public")
     vouched = ("--rotation-signature", new / "rotation.sig")
     with pytest.raises(CommandError, match="No signature was given"):
         run(*install, *vouched)
     assert signing.code_sign_key_text() == old
-    sign(new, anew)
-    assert "Published sum 1.01" in run(*install, *vouched, "--signatures", anew)
+    sign(new, again)
+    assert "Published sum 1.01" in run(*install, *vouched, "--signatures", again)
     assert signing.rotation_signature(old) is not None
 
 

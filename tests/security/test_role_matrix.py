@@ -1,4 +1,4 @@
-"""Each role can do exactly its actions in the admin, tested through the real pages."""
+"""Each role can do exactly its actions in the admin, tested on the real pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worst value of every field of a scheduler request does not affect other requests.
+"""The worst value of any field of a scheduler request does no harm to others.
 
 The fields come from the table of shapes that reads requests, so that a field added there is tested
 at once.

@@ -14,5 +14,4 @@ class Command(createsuperuser.Command):
 
     @as_shell
     def handle(self, *args: Any, **options: Any) -> Any:
-        """Create the superuser."""
         return super().handle(*args, **options)

@@ -1,4 +1,4 @@
-"""Publishes app versions again under new numbers, with the launcher of this server."""
+"""Publishes app versions again under new numbers, with this server's launcher."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Command(Conversation):
     )
 
     def ask(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument("apps", metavar="APP", nargs="*", help="only these apps")
         parser.add_argument(
             "--all", action="store_true", help="every current version, native programs included"

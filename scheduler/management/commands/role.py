@@ -26,7 +26,6 @@ class Command(Conversation):
     refusals: ClassVar[tuple[type[Exception], ...]] = (roles.UnknownRole,)
 
     def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, for whom, and which role."""
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
         parser.add_argument(
             "email",
@@ -37,7 +36,6 @@ class Command(Conversation):
         parser.add_argument("role", metavar="ROLE", nargs="?", help="give and take: the role")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Make the one change, or list."""
         action, email, role = options["action"], options["email"], options["role"]
         if action == "list":
             return _of_one(account_of(email)) if email else _of_all()
