@@ -103,7 +103,7 @@ def _serve(connection: socket.socket, form: str, seats: threading.BoundedSemapho
         # The worker has the connection now; its keeper ends when the daemon closes it.
         if process is not None:
             process.wait()
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, LookupError) as error:
         log.warning("daemon_refused", extra={"fields": f"reason={error}"})
     finally:
         if traces >= 0:
