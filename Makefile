@@ -46,7 +46,7 @@ else
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and other long ones
-	@$(BIN)/pytest tests/story tests/security -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
+	@$(BIN)/pytest tests/story tests/security tests/long -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header

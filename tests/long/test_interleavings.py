@@ -87,6 +87,7 @@ def make_interleavings(ground, workers, proof, number, part=0):
         proof.note(f"{1000 * (time.monotonic() - began) / max(1, done):.0f} ms an interleaving")
 
 
+@pytest.mark.lengthy
 def test_a_hundred_interleavings_lose_nothing(ground, workers, proof):
     make_interleavings(ground, workers, proof, proof.how_many("interleavings", 100))
 

@@ -64,6 +64,7 @@ def test_of_what_is_broken_rows_moves_and_the_last_steps_are_told(ground):
     assert "01. 12:00:00 transitioner: 1 workunit: 1 replicated" in told
 
 
+@pytest.mark.lengthy
 def test_thirty_walks_keep_every_promise(ground, proof):
     make_walks(ground, proof, proof.how_many("walks", 30))
 
