@@ -56,7 +56,7 @@ RULES = (
     Switch(
         "A file of an app version is not doomed",
         Sql("doom_unused_files", _looks("app_version_file", "part")),
-        (WALKS,),
+        (ONE_BY_ONE, WALKS),
     ),
     Switch(
         "A file is deleted when its doom is committed, not before",
