@@ -63,7 +63,8 @@ _LEAF, _END = 2, 3
 # them; these are scanned as a whole. Whatever looks otherwise is for _TOKEN.
 _PLAIN: Final = r"<([A-Za-z_][A-Za-z0-9_]{0,63}+)>([^<]*+)</\1>"
 _AT_ONCE: Final = 4096
-_LEAVES: Final = re.compile(rf"(?:[^<]*+{_PLAIN}){{1,{_AT_ONCE}}}+")
+# Atomic, because Python before 3.11.5 errs about the end of a possessive group (gh-106052).
+_LEAVES: Final = re.compile(rf"(?>(?:[^<]*+{_PLAIN}){{1,{_AT_ONCE}}})")
 _EACH_LEAF: Final = re.compile(rf"{_PLAIN}()")
 """Its three groups are a `Node`."""
 _CDATA_BEGINS: Final = re.compile(
