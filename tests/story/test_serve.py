@@ -26,7 +26,7 @@ def project(make_project):
     """One that `serve` knows to be up: what ends before ends `serve` as well."""
     project = make_project()
     project.start()
-    project.wait(lambda: "serve: it answers" in project.log(), within=30, what="serve knows it")
+    project.wait(lambda: "serve: the server answers" in project.log(), within=30, what="serve knows it")
     return project
 
 
