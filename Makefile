@@ -19,12 +19,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo demo-trust run test test-story test-long test-fuzz test-api test-planted mutate check audit fmt docs bench bench-large clean
+.PHONY: help setup setup-run demo demo-trust run test test-story test-long test-fuzz test-api test-planted mutate check audit fmt docs bench bench-large clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.stamp-dev ## .venv with everything in it; a second call is instant
+	@echo "Ready: $(BIN)/python manage.py help"
+
+setup-run: $(VENV)/.stamp-run ## .venv with what a server needs, without tests and checks
 	@echo "Ready: $(BIN)/python manage.py help"
 
 demo: $(VENV)/.stamp-run ## a project, three volunteers, seventeen primes: about a minute

@@ -44,7 +44,9 @@ def submit_sample_work(below: int, min_quorum: int) -> int:
     from scheduler.operations import audit
 
     with audit.acting(name=shell_actor()):
-        print(sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now()))
+        said = sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now())
+    if said:
+        print(said)
     return 0
 
 

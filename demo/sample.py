@@ -117,11 +117,11 @@ def _workunit(exponents: Sequence[int], shape: Shape) -> NewWorkunit:
 
 
 def wait_for_volunteers(*, below: int, min_quorum: int, now: datetime) -> str:
-    """Publish, and submit unless the same workunits are there already; say in a sentence which."""
+    """Publish and submit; returns a sentence, or "" if the same workunits were submitted before."""
     publish(now=now)
     exponents = primes(below=below)
     try:
         submitted = submit_exponents(exponents, Shape(min_quorum=min_quorum), now=now)
     except DuplicateNames:
-        return f"{APP}: its workunits were submitted before."
+        return ""
     return f"{APP}: {submitted.count} workunits wait for volunteers."

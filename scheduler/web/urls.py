@@ -6,9 +6,12 @@ from django.urls import path
 
 from scheduler.web import views
 from scheduler.web.security_txt import security_txt
+from scheduler.web.site_files import favicon, robots_txt
 
 urlpatterns = [
     path("", views.status_page, name="status"),
     path(".well-known/security.txt", security_txt, name="security_txt"),
+    path("favicon.ico", favicon, name="favicon"),
+    path("robots.txt", robots_txt, name="robots_txt"),
     path("status.json", views.status_json, name="status_json"),
 ]

@@ -26,7 +26,9 @@ def project(make_project):
     """One that `serve` knows to be up: what ends before ends `serve` as well."""
     project = make_project()
     project.start()
-    project.wait(lambda: "serve: the server answers" in project.log(), within=30, what="serve knows it")
+    project.wait(
+        lambda: "serve: the server answers" in project.log(), within=30, what="serve knows it"
+    )
     return project
 
 
@@ -58,3 +60,9 @@ def test_daemons_that_ended_are_started_again(project):
     assert all(map(gone, orphans)), "daemons outlive their parent"
     project.wait(lambda: child(project, "daemons"), within=60, what="they are there again")
     assert project.stop() == 0, project.log()
+
+
+def test_a_second_one_over_the_same_folder_is_refused(project):
+    with pytest.raises(AssertionError, match="is served already, by process"):
+        project.manage("serve", "--port", "1", "--quiet")
+    assert project._answers()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -88,9 +91,13 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         """Serve; every process started here has ended when this returns."""
+        url = master_url(options["address"], options["port"])
+        with claimed(settings.VAR_DIR, url):
+            self._serve(url, options)
+
+    def _serve(self, url: str, options: dict[str, Any]) -> None:
         check_free(options["address"], options["port"])
         check_keys()
-        url = master_url(options["address"], options["port"])
         environment = {"MASTER_URL": url}
         stop = threading.Event()
         before = {number: signal.signal(number, _setter(stop)) for number in _SIGNALS}
@@ -236,6 +243,28 @@ def look_after(
 def _say(text: str) -> None:
     sys.stderr.write(f"serve: {text}\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def claimed(folder: Path, url: str) -> Iterator[None]:
+    """Hold VAR_DIR for one `serve` of this machine; raises CommandError while another holds it.
+
+    Machines that share the folder hold one lock each.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"serve.{socket.gethostname()}.lock"
+    with path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            msg = f"{folder} is served already, by process {lock.read().strip() or 'unknown'}."
+            hint = "stop that one, or set VAR_DIR to another folder for another project"
+            raise CommandError(f"{msg}\nHint: {hint}.") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()} at {url}")
+        lock.flush()
+        yield
 
 
 def check_free(address: str, port: int) -> None:

@@ -1,0 +1,31 @@
+"""What crawlers and browsers request by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.web.site_files import NOT_FOR_CRAWLERS
+
+
+def test_crawlers_are_kept_from_paths_for_programs(client):
+    answer = client.get("/robots.txt")
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer.content.decode().splitlines() == [
+        "User-agent: *",
+        *(f"Disallow: {path}" for path in NOT_FOR_CRAWLERS),
+    ]
+    assert "public" in answer["Cache-Control"]
+
+
+def test_the_icon_is_answered(client):
+    answer = client.get("/favicon.ico")
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "image/svg+xml"
+    assert answer.content.startswith(b"<svg")
+    assert client.post("/favicon.ico").status_code == 405
+
+
+@pytest.mark.django_db
+def test_the_page_links_to_the_icon(client):
+    assert b'<link rel="icon" href="/favicon.ico" type="image/svg+xml">' in client.get("/").content
