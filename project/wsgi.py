@@ -1,4 +1,4 @@
-"""The application a web server runs: files on a short way, all else to Django."""
+"""The WSGI application of the web server, with its limits for slow clients."""
 
 from __future__ import annotations
 
@@ -27,21 +27,12 @@ from django.conf import settings  # noqa: E402 - the same
 
 from project import heartbeat, slow_clients  # noqa: E402 - needs the settings read
 from project.proxies import believe  # noqa: E402 - the same
+from project.routing import route  # noqa: E402 - the same
 from scheduler import signing  # noqa: E402 - the same
-from scheduler.rpc.downloads import download_app  # noqa: E402 - the same
-from scheduler.rpc.front import scheduler_app  # noqa: E402 - the same
-from scheduler.rpc.uploads import upload_app  # noqa: E402 - the same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
-
-#: What clients ask for needs no session, no user and no middleware, and there is much of it.
-SHORT_WAYS = (
-    ("/cgi/scheduler", scheduler_app),
-    ("/upload/", upload_app),
-    ("/download/", download_app),
-)
 
 # Without it no client could be answered, so the server must not start.
 signing.code_sign_key_text()
@@ -65,15 +56,7 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
         environ["wsgi.input"] = slow_clients.Body(environ, BODIES)
     peer = environ.get("REMOTE_ADDR", "")
     believe(environ, settings.TRUSTED_PROXIES)
-    reply = _answer(environ, start_response)
+    reply = route(environ, start_response, django_app=django_app)
     if isinstance(reply, list):
         return reply
     return slow_clients.Reply(reply, peer, environ.get("SERVER_PORT", ""), REPLIES)
-
-
-def _answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    path = environ.get("PATH_INFO", "")
-    for prefix, answer in SHORT_WAYS:
-        if path.startswith(prefix):
-            return answer(environ, start_response)
-    return django_app(environ, start_response)

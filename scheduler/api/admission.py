@@ -22,6 +22,7 @@ from rest_framework.views import APIView
 from scheduler.api.authentication import BearerToken, Scope, needed
 from scheduler.api.problems import answer_exception
 from scheduler.operations import submitters
+from scheduler.policy.addresses import collapse_slashes
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -51,7 +52,8 @@ def admission(request: HttpRequest) -> HttpResponse:
 
 def _require_admission(request: HttpRequest) -> None:
     """Raise the error that the endpoint would raise before it reads a body."""
-    match = resolve(request.headers.get("X-Original-URI", "").partition("?")[0])
+    path = request.headers.get("X-Original-URI", "").partition("?")[0]
+    match = resolve(collapse_slashes(path))
     view_class = getattr(match.func, "cls", None)
     if view_class is None or not issubclass(view_class, APIView):
         raise Http404

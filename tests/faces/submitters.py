@@ -12,6 +12,7 @@ from django.core import signals
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import close_old_connections, connection
 
+from project.routing import route
 from scheduler import signing, storage
 from scheduler.models import Account, AccountKey, App, Batch, FileHold, JobFile, Submitter, Workunit
 from scheduler.queries.accounts import key_hash
@@ -160,11 +161,15 @@ def send(raw: bytes) -> tuple[str, dict[str, str], bytes]:
         key = name.upper().replace("-", "_")
         environ[key if key in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{key}"] = value
     told: list[Any] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], *_: Any) -> Any:
+        told.extend((status, headers))
+
     # A test's connection, with all it has not committed, outlives its requests.
     signals.request_started.disconnect(close_old_connections)
     signals.request_finished.disconnect(close_old_connections)
     try:
-        answer = WSGIHandler()(environ, lambda status, headers, *_: told.extend((status, headers)))
+        answer = route(environ, start_response, django_app=WSGIHandler())
         content = b"".join(answer)
         if close := getattr(answer, "close", None):
             close()

@@ -103,22 +103,6 @@ def _django() -> Any:
     return WSGIHandler()
 
 
-def _application(path: str) -> Any:
-    """Return the WSGI application of a path as in `project.wsgi`, which starts threads."""
-    from scheduler.rpc.downloads import download_app
-    from scheduler.rpc.front import scheduler_app
-    from scheduler.rpc.uploads import upload_app
-
-    for prefix, app in (
-        ("/cgi/scheduler", scheduler_app),
-        ("/upload/", upload_app),
-        ("/download/", download_app),
-    ):
-        if path.startswith(prefix):
-            return app
-    return _django()
-
-
 @contextmanager
 def _faults() -> Iterator[list[str]]:
     """Collect the tracebacks of what Django and the project's logs report."""
@@ -178,10 +162,12 @@ def answer(request: RawRequest, *, read_most: int = 1 << 20) -> RawReply:
     def start_response(status: str, headers: list[tuple[str, str]], _exc: Any = None) -> None:
         reply.status, reply.headers = int(status[:3]), headers
 
+    from project.routing import route
+
     environ = request.environ()
     with _faults() as faults, _kept_connection():
         try:
-            chunks: Iterable[bytes] = _application(environ["PATH_INFO"])(environ, start_response)
+            chunks: Iterable[bytes] = route(environ, start_response, django_app=_django())
             body = bytearray()
             for chunk in chunks:
                 body += chunk

@@ -86,4 +86,9 @@ RULES = (
         ),
         (SUBMISSION,),
     ),
+    Switch(
+        "Repeated slashes in an address count as one",
+        Code("scheduler.policy.addresses:collapse_slashes", unchanged),
+        ("tests/faces/test_repeated_slashes.py",),
+    ),
 )

@@ -1,0 +1,35 @@
+"""Routes HTTP requests: clients' frequent ones to plain WSGI functions, others to Django."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.policy.addresses import collapse_slashes
+from scheduler.rpc.downloads import download_app
+from scheduler.rpc.front import scheduler_app
+from scheduler.rpc.uploads import upload_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+#: These requests need no session, no user and no middleware, and they are frequent.
+FAST_PATHS: tuple[tuple[str, Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]], ...] = (
+    ("/cgi/scheduler", scheduler_app),
+    ("/upload/", upload_app),
+    ("/download/", download_app),
+)
+
+
+def route(
+    environ: WSGIEnvironment, start_response: StartResponse, *, django_app: WSGIApplication
+) -> Iterable[bytes]:
+    """Answer a request by the path in `environ`, in which repeated slashes become one.
+
+    There is no redirect: a client that posts would follow it with a GET (PROTOCOL trap 3).
+    """
+    path = environ["PATH_INFO"] = collapse_slashes(environ.get("PATH_INFO", ""))
+    for prefix, answer in FAST_PATHS:
+        if path.startswith(prefix):
+            return answer(environ, start_response)
+    return django_app(environ, start_response)

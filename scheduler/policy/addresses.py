@@ -1,0 +1,28 @@
+"""Repeated slashes in the paths of requests [pure].
+
+BOINC's `submit_api.py` joins the project's address, which ends in a slash, and `/job_file.php`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SLASHES: Final = re.compile(r"/{2,}")
+#: Below these, a path names a file, and is left as it is.
+_NAMES: Final = ("/download/", "/upload/")
+
+
+def collapse_slashes(path: str) -> str:
+    """Return a request's path with single slashes; below `/download/` and `/upload/` unchanged.
+
+    >>> collapse_slashes("//job_file.php"), collapse_slashes("/api//v1///apps")
+    ('/job_file.php', '/api/v1/apps')
+    >>> collapse_slashes("//download/1a//x")
+    '/download/1a//x'
+    """
+    if "//" not in path:
+        return path
+    if path.startswith("//"):
+        path = f"/{path.lstrip('/')}"
+    return path if path.startswith(_NAMES) else _SLASHES.sub("/", path)

@@ -1,0 +1,35 @@
+"""Repeated slashes in the paths of requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.policy.addresses import collapse_slashes
+
+
+@pytest.mark.parametrize(
+    ("path", "routed"),
+    [
+        ("/", "/"),
+        ("", ""),
+        ("//", "/"),
+        ("/job_file.php", "/job_file.php"),
+        ("//job_file.php", "/job_file.php"),
+        ("////get_output.php", "/get_output.php"),
+        ("/cgi//scheduler", "/cgi/scheduler"),
+        ("/api//v1/batches///7/", "/api/v1/batches/7/"),
+        ("//download/1a/name", "/download/1a/name"),
+    ],
+)
+def test_repeated_slashes_are_one(path: str, routed: str) -> None:
+    assert collapse_slashes(path) == routed
+
+
+@pytest.mark.parametrize("path", ["/download/1a//x", "/upload//file_upload_handler", "/download//"])
+def test_names_of_files_are_not_changed(path: str) -> None:
+    assert collapse_slashes(path) == path
+    assert collapse_slashes(f"/{path}") == path
+
+
+def test_a_folder_that_only_begins_like_download_is_no_exception() -> None:
+    assert collapse_slashes("/downloads//x") == "/downloads/x"
