@@ -1,4 +1,4 @@
-"""Routes HTTP requests: clients' frequent ones to plain WSGI functions, others to Django."""
+"""Routes frequent HTTP requests to plain WSGI functions, others to Django."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from scheduler.api.filters import Filters, Name, TrueOrFalse
 from scheduler.api.operation import Scope, operation
 from scheduler.models import App, AppVersion, AppVersionFile
 from scheduler.operations import submitters, withdrawal
+from scheduler.queries.catalog import ANONYMOUS
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -105,7 +106,8 @@ class VersionsOfApp(Endpoint):
     def get(self, request: Request, name: str) -> Response:
         """All that were published, newest first."""
         app = get_object_or_404(App, name=name)
-        return self.page(versions().filter(app=app), AppVersionOut)
+        published = versions().exclude(platform__name=ANONYMOUS)
+        return self.page(published.filter(app=app), AppVersionOut)
 
 
 class OneVersion(Endpoint):
@@ -139,7 +141,8 @@ class OneVersion(Endpoint):
     def patch(self, request: Request, version_id: int) -> Response:
         """Its program stays as it is: clients never ask again for a version that they know."""
         wishes = self.body()
-        version = get_object_or_404(versions(), pk=version_id)
+        published = versions().exclude(platform__name=ANONYMOUS)
+        version = get_object_or_404(published, pk=version_id)
         submitters.require_publish(self.account, version.app)
         changed = withdrawal.change(version, **wishes, now=self.now)
         return Response(AppVersionOut(changed).data)

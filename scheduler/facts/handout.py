@@ -63,13 +63,17 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """An app version as a client must be told of it, with its app's rules."""
+    """An app version as a client must be told of it, with its app's rules.
+
+    An own version (`OwnVersion`) is described by the client itself, and never sent.
+    """
 
     facts: VersionFacts
     app: AppFacts
     api_version: str
     cmdline: str
     file_prefix: str
+    is_own: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -50,7 +50,8 @@ class HostFacts:
     `held` counts the results it has in progress, by app and app version; `promised_bytes` is the
     sum of the bytes that their outputs may have.  `hr_classes` holds its
     class of homogeneous redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` is what its
-    volunteer wants of a project, `near_files` the sticky input files it already has.
+    volunteer wants of a project, `near_files` the sticky input files it already has.  The client of
+    an anonymous host runs programs of its volunteer only (`OwnVersion`).
     """
 
     id: int
@@ -70,6 +71,25 @@ class HostFacts:
     machine: Machine = field(default_factory=Machine)
     taste: Taste = field(default_factory=Taste)
     near_files: frozenset[str] = frozenset()
+    is_anonymous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnVersion:
+    """An app version of a volunteer's `app_info.xml` (the anonymous platform).
+
+    `device` is empty for CPUs, else a kind of GPU; `flops` is what the client estimates by, 0 if it
+    did not send it.  Results of it name the same `platform`, `version_num` and `plan_class`.
+    """
+
+    app_name: str
+    version_num: int
+    platform: str
+    plan_class: str = ""
+    avg_ncpus: float = 1.0
+    flops: float = 0.0
+    device: str = ""
+    device_count: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +143,14 @@ class AppFacts:
     def is_launched(self) -> bool:
         """Whether a launcher of the server's runs its programs (`policy.launching`)."""
         return self.kind != "native"
+
+    @property
+    def takes_own_versions(self) -> bool:
+        """Whether volunteers may run programs of their own for it.
+
+        A launcher is the server's, and one version for all replicas is never a volunteer's own.
+        """
+        return not self.is_launched and not self.homogeneous_app_version
 
     @property
     def title(self) -> str:

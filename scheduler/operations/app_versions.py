@@ -36,6 +36,7 @@ from scheduler.policy.packaging import (
     unpack,
 )
 from scheduler.policy.submission import NAME_PATTERN
+from scheduler.queries.catalog import ANONYMOUS
 
 __all__ = [
     "BadPackage",
@@ -411,8 +412,11 @@ def check_app_name(name: str) -> None:
 def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
     found = {platform.name: platform for platform in Platform.objects.filter(name__in=names)}
     for name in names:
-        if name in found:
+        if name in found and name != ANONYMOUS:
             continue
+        if name == ANONYMOUS:
+            msg = "The platform anonymous is for volunteers' own programs. Hint: name another one."
+            raise UnknownPlatform(msg)
         if name not in KNOWN_PLATFORMS and not create:
             near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
             meant = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."

@@ -13,7 +13,7 @@ from time import sleep
 from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Given, Work
-from scheduler.facts.hosts import HeldResult, HostFacts, VersionFacts, Wish
+from scheduler.facts.hosts import HeldResult, HostFacts, OwnVersion, VersionFacts, Wish
 from scheduler.operations import broadcasts, claim, refusals, search
 from scheduler.operations.search import Search
 from scheduler.policy import allotment, limits, lost, selection
@@ -53,7 +53,8 @@ class Asking:
     """What one host asks for, and what must be known of it beside its facts.
 
     `wishes` are its devices', GPUs first.  `any_sensor`, `any_broadcast` and `any_targeted` say
-    whether the project has work of these kinds at all.
+    whether the project has work of these kinds at all.  `own_versions` are those of an anonymous
+    host.
     """
 
     host: HostFacts
@@ -61,6 +62,7 @@ class Asking:
     wishes: tuple[Wish, ...]
     platforms: Sequence[str]
     client_version: int
+    own_versions: Sequence[OwnVersion] = ()
     any_sensor: bool = False
     any_broadcast: bool = False
     any_targeted: bool = False
@@ -105,6 +107,8 @@ def give(
 
 
 def _offer(asking: Asking, catalog: Catalog, records: Records) -> Offer:
+    if asking.host.is_anonymous:
+        return catalog.own_offer(asking.own_versions, host_id=asking.host.id, records=records)
     return catalog.offer_for(
         host_id=asking.host.id,
         machine=asking.host.machine,

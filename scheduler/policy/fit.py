@@ -32,6 +32,7 @@ class Refusal(StrEnum):
 
     TASTE = "taste"
     NO_VERSION = "no_version"
+    OWN_VERSION = "own_version"
     PLAN_CLASS = "plan_class"
     DEVICE = "device"
     COMMITTED = "committed"
@@ -169,6 +170,8 @@ class Judge:
         """The fastest version that the candidate may run in, on this device of this host."""
         wanted = "" if device == SENSOR else device
         versions = self.rules.versions.get(app.id, ())
+        if self.host.is_anonymous:
+            return self._own_version_for(candidate, app, versions, wanted)
         if candidate.app_version_id is not None:
             known = [v for v in versions if v.id == candidate.app_version_id]
             if not known:
@@ -184,15 +187,31 @@ class Judge:
             return Refusal.PLAN_CLASS, known[0].unfit
         on_device = [v for v in fit if v.device == wanted]
         if not on_device:
-            return (
-                Refusal.DEVICE,
-                f"No tasks of {app.title} are available for the devices asked for",
-            )
+            return _not_for_devices(app)
         if len(on_device) == 1:
             return on_device[0]
         return max(
             on_device, key=lambda v: estimates.promise(v, self.host.fpops, luck=self._luck(v))
         )
+
+    def _own_version_for(
+        self, candidate: Candidate, app: AppFacts, versions: Sequence[VersionFacts], device: str
+    ) -> VersionFacts | Refused:
+        """The volunteer's own version for this device; no misfit says anything of other hosts."""
+        known = [
+            version
+            for version in versions
+            if candidate.app_version_id is None
+            and candidate.app_version_num in (0, version.version_num)
+            and (not version.beta or self.host.taste.allow_beta)
+        ]
+        if not known:
+            return (
+                Refusal.OWN_VERSION,
+                f"Your app_info.xml file doesn't have a usable version of {app.title}.",
+            )
+        on_device = [version for version in known if version.device == device]
+        return on_device[0] if on_device else _not_for_devices(app)
 
     def _luck(self, version: VersionFacts) -> float:
         """Drawn once a day for each plan class, so that of one class the best platform stays so."""
@@ -333,6 +352,10 @@ def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refus
     if candidate.hr_class and candidate.hr_class != own:
         return Refusal.COMMITTED, "Tasks are committed to other platforms"
     return None
+
+
+def _not_for_devices(app: AppFacts) -> Refused:
+    return Refusal.DEVICE, f"No tasks of {app.title} are available for the devices asked for"
 
 
 def _reserved(app: AppFacts) -> Refused:

@@ -16,11 +16,18 @@ from django.conf import settings
 
 from scheduler import sql
 from scheduler.facts.handout import Version, VersionFile
-from scheduler.facts.hosts import AppFacts, Record, VersionFacts
+from scheduler.facts.hosts import AppFacts, OwnVersion, Record, VersionFacts
 from scheduler.facts.machines import Machine, Usage
 from scheduler.policy import plan_classes
 from scheduler.policy.launching import COMMAND
 from scheduler.policy.plan_classes import BadPlanClass
+
+#: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's
+#: place in `OWN_DEVICES`, from 1.  BOINC has negative ids for them.  They are deprecated, so that
+#: nothing else takes them for published versions.
+ANONYMOUS = "anonymous"
+#: The kinds of devices of own programs; the empty one is a CPU.  Numbers keep their meaning.
+OWN_DEVICES = ("", "nvidia", "amd", "intel", "apple")
 
 #: What is known of app versions on hosts, rows of `read_records`: by host and app version.
 Records = Mapping[tuple[int, int], Mapping[str, Any]]
@@ -50,8 +57,8 @@ class Catalog:
     def any_version(self) -> bool:
         """Whether the project has published anything that is not out of date."""
         return any(
-            row["app_id"] in self.current and not row["deprecated"]
-            for rows in self.versions.values()
+            row["app_id"] in self.current and not row["deprecated"] and platform != ANONYMOUS
+            for platform, rows in self.versions.items()
             for row in rows
         )
 
@@ -68,6 +75,7 @@ class Catalog:
         found = [
             row
             for platform in dict.fromkeys(platforms)
+            if platform != ANONYMOUS
             for row in self.versions.get(platform, ())
             if row["min_core_version"] <= client_version
             and (not row["max_core_version"] or client_version <= row["max_core_version"])
@@ -79,6 +87,63 @@ class Catalog:
                 row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
                 for row in found
             },
+        )
+
+    def own_devices(self, own: Sequence[OwnVersion]) -> dict[tuple[int, str], OwnVersion]:
+        """The fastest own version for each app id and device, of apps that take such versions."""
+        by_name = {app.name: app for app in self.current.values() if app.takes_own_versions}
+        best: dict[tuple[int, str], OwnVersion] = {}
+        for version in own:
+            app = by_name.get(version.app_name)
+            if app is None or version.device not in OWN_DEVICES:
+                continue
+            known = best.get((app.id, version.device))
+            if known is None or _rank(known) < _rank(version):
+                best[app.id, version.device] = version
+        return best
+
+    @property
+    def own_version_ids(self) -> dict[tuple[int, str], int]:
+        """The ids of the rows that stand for own versions, by app id and device."""
+        return {
+            (row["app_id"], OWN_DEVICES[row["version_num"] - 1]): row["id"]
+            for row in self.versions.get(ANONYMOUS, ())
+            if row["version_num"] <= len(OWN_DEVICES)
+        }
+
+    def own_offer(self, own: Sequence[OwnVersion], *, host_id: int, records: Records) -> Offer:
+        """Every app, and the versions of a volunteer's own that have a row."""
+        ids = self.own_version_ids
+        return Offer(
+            apps=self.current,
+            versions={
+                ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
+                for key, version in self.own_devices(own).items()
+                if key in ids
+            },
+        )
+
+    def _own_version(
+        self, own: OwnVersion, app_id: int, version_id: int, host_id: int, records: Records
+    ) -> Version:
+        app, known = self.apps[app_id], records.get((host_id, version_id))
+        facts = VersionFacts(
+            id=version_id,
+            app_id=app_id,
+            version_num=own.version_num,
+            platform=own.platform,
+            plan_class=own.plan_class,
+            avg_ncpus=own.avg_ncpus,
+            beta=app.beta,
+            device=own.device,
+            device_count=own.device_count,
+            projected_flops=own.flops,
+            et_n=known["et_n"] if known else 0.0,
+            et_avg=known["et_avg"] if known else 0.0,
+            record=_record(known),
+        )
+        return Version(
+            facts=facts, app=app, api_version="", cmdline="", file_prefix="", is_own=True
         )
 
     def _version(
@@ -132,6 +197,11 @@ def current(sign: str) -> Catalog:
     return kept[2]
 
 
+def fresh() -> Catalog:
+    """The catalog as this transaction sees it, its own new rows included; it is not kept."""
+    return _read(commands=settings.PROJECT.command_apps)
+
+
 def records(host_ids: Sequence[int]) -> Records:
     """What is known of app versions on these hosts."""
     rows = sql.fetch("read_records", {"host_ids": list(host_ids)})
@@ -164,6 +234,10 @@ def _read(*, commands: bool) -> Catalog:
 
 def _app(row: Mapping[str, Any]) -> AppFacts:
     return AppFacts(**{column: row[column] for column in AppFacts.__slots__})
+
+
+def _rank(version: OwnVersion) -> tuple[float, int]:
+    return version.flops, version.version_num
 
 
 _NO_RECORD = Record()

@@ -38,6 +38,7 @@ from scheduler.policy.explanation import (
 )
 from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.policy.outages import is_silent
+from scheduler.queries.catalog import ANONYMOUS
 from scheduler.queries.timeline import describe_move, moves_of
 
 
@@ -126,7 +127,7 @@ def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
     ).get(pk=workunit_id)
     refusals = list(Refusal.objects.filter(workunit_id=workunit_id).order_by("-at", "-id"))
     hosts = {host.pk: host for host in Host.objects.filter(pk__in=[r.host_id for r in refusals])}
-    versions = AppVersion.objects.filter(app=workunit.app)
+    versions = AppVersion.objects.filter(app=workunit.app).exclude(platform__name=ANONYMOUS)
     newest = versions.aggregate(at=Max("created_at"))["at"]
     sign = Heartbeat.objects.filter(name="web").values_list("seen_at", flat=True).first()
     is_away = is_silent(sign, now=now, outage_after=settings.PROJECT.outage_after)

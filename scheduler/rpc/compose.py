@@ -97,6 +97,7 @@ def work_part(
         return {}
     used = {given.app_version_id: given.flops for given in sent}
     versions = [work.versions[version_id] for version_id in used]
+    published = [version for version in versions if not version.is_own]
     # Many workunits have the same input: it is named once.
     inputs = {
         file.name: _input(
@@ -114,7 +115,7 @@ def work_part(
         "apps": tuple({version.app.id: _app(version.app) for version in versions}.values()),
         "files": tuple((inputs | programs).values()),
         "app_versions": tuple(
-            _version(version, used[version.facts.id], work.version_files) for version in versions
+            _version(version, used[version.facts.id], work.version_files) for version in published
         ),
         "workunits": tuple(_workunits(work)),
         "uploads": tuple(_uploads(sent, config)),
@@ -202,17 +203,28 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
         )
     for given in {given.workunit_id: given for given in work.sent}.values():
         version = work.versions[given.app_version_id]
+        scale = _fpops_scale(given, version)
         yield messages.ReplyWorkunit(
             name=given.workunit_name,
             app_name=version.app.name,
             version_num=version.facts.version_num,
-            rsc_fpops_est=given.rsc_fpops_est,
-            rsc_fpops_bound=given.rsc_fpops_bound,
+            rsc_fpops_est=given.rsc_fpops_est * scale,
+            rsc_fpops_bound=given.rsc_fpops_bound * scale,
             rsc_memory_bound=given.rsc_memory_bound,
             rsc_disk_bound=given.rsc_disk_bound,
             command_line=_command_line(given, version.app, refs.get(given.workunit_id, ())),
             file_refs=tuple(refs.get(given.workunit_id, ())),
         )
+
+
+def _fpops_scale(given: Given, version: Version) -> float:
+    """By how much a workunit's operations are scaled for a volunteer's own program.
+
+    Its client divides them by the speed of `app_info.xml` to estimate and to limit the running
+    time; the server cannot send it another speed.
+    """
+    own_flops = version.facts.projected_flops
+    return own_flops / given.flops if version.is_own and own_flops and given.flops > 0 else 1.0
 
 
 def _command_line(given: Given, app: AppFacts, inputs: Sequence[messages.FileRef]) -> str | None:

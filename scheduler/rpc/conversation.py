@@ -18,6 +18,7 @@ from scheduler.operations import (
     file_requests,
     hosts,
     maintenance,
+    own_versions,
     recognition,
     report,
     trickles,
@@ -146,7 +147,11 @@ def _converse(talks: Sequence[_Talk], *, config: ProjectConfig, now: datetime) -
         books = _Books(
             config=config,
             now=now,
-            catalog=catalogs.current(talks[0].caller.catalog_sign),
+            catalog=own_versions.with_rows(
+                catalogs.current(talks[0].caller.catalog_sign),
+                [one for talk in talks for one in translate.own_versions(talk.request)],
+                now=now,
+            ),
             records=catalogs.records([talk.caller.host_id for talk in talks]),
         )
         _settle(talks, books)
@@ -266,6 +271,7 @@ def _asking(talk: _Talk) -> dispatch.Asking:
         wishes=() if talk.no_work else translate.wishes(request, talk.host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
+        own_versions=translate.own_versions(request),
         any_sensor=caller.any_sensor and not talk.no_work,
         any_broadcast=caller.any_broadcast,
         any_targeted=caller.any_targeted,
@@ -306,7 +312,7 @@ def _reply(talk: _Talk, books: _Books) -> None:
                 GuiUrl(name="Status", description="What the project does", url=config.master_url),
             ),
         }
-        | words.delay(work, is_barred=talk.is_barred)
+        | words.delay(work, books.catalog, host=talk.host, is_barred=talk.is_barred)
     )
 
 

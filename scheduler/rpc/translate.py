@@ -15,6 +15,7 @@ from scheduler.facts.hosts import (
     HostDescription,
     HostFacts,
     Lesson,
+    OwnVersion,
     Preferences,
     Report,
     Taste,
@@ -207,6 +208,7 @@ def host_facts(
         machine=machine(request, described, prefs),
         taste=_taste(request, wanted),
         near_files=frozenset(file.name for file in request.sticky_files if file.status >= 0),
+        is_anonymous=request.is_anonymous,
     )
 
 
@@ -252,6 +254,27 @@ def _wish(device: str, seconds: float, instances: float, delay: float) -> Wish:
 def platforms(request: messages.SchedulerRequest) -> tuple[str, ...]:
     """The client's platforms, best first."""
     return (request.platform_name, *request.alt_platforms)
+
+
+def own_versions(request: messages.SchedulerRequest) -> tuple[OwnVersion, ...]:
+    """The app versions of the volunteer's `app_info.xml`; none if the client has none."""
+    if not request.is_anonymous:
+        return ()
+    return tuple(_own_version(version) for version in request.app_versions if version.app_name)
+
+
+def _own_version(version: messages.ClientAppVersion) -> OwnVersion:
+    gpu = next((one for one in version.coprocs if one.count > 0), None)
+    return OwnVersion(
+        app_name=version.app_name,
+        version_num=version.version_num,
+        platform=version.platform,
+        plan_class=version.plan_class,
+        avg_ncpus=version.avg_ncpus if version.avg_ncpus > 0 or gpu else 1.0,
+        flops=max(0.0, version.flops),
+        device=_GPU_KINDS.get(gpu.type, gpu.type) if gpu else "",
+        device_count=gpu.count if gpu else 0.0,
+    )
 
 
 def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:

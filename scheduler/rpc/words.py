@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from scheduler.config import ProjectConfig
 from scheduler.facts.handout import Work
-from scheduler.facts.hosts import HostDescription
+from scheduler.facts.hosts import HostDescription, HostFacts
 from scheduler.policy import gates
 from scheduler.queries.catalog import Catalog
 from scheduler.rpc import compose
 from scheduler.wire.messages import Message, SchedulerRequest
 
+TEN_MINUTES = 600.0
 HOUR = 3600.0
 DAY = 86400.0
 
@@ -36,7 +37,7 @@ def about_work(
         # "too recent" tells a stock client not to count this as "no work" (PROTOCOL 2.4).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
-    if not work.versions and work.apps and catalog.any_version:
+    if _is_unsupported(work, catalog) and not request.is_anonymous:
         yield Message(
             text=f"{config.name} doesn't support computers of type {request.platform_name}",
             priority="notice",
@@ -46,12 +47,27 @@ def about_work(
     yield Message(text=work.primary_reason() or "Project has no tasks available")
 
 
-def delay(work: Work, *, is_barred: bool) -> dict[str, object]:
-    """When to ask again, where that is not the project's usual delay."""
+def _is_unsupported(work: Work, catalog: Catalog) -> bool:
+    """Whether there are versions, and none for this computer."""
+    return not work.versions and bool(work.apps) and catalog.any_version
+
+
+def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> dict[str, object]:
+    """When to ask again, where that is not the project's usual delay.
+
+    A computer that no version is for waits a day (PROTOCOL 2.6); one that asks a project without
+    any version waits until its first one may have been published.
+    """
     if is_barred:
         return {"request_delay": DAY}
-    if work.asked and not work.sent and work.come_again:
+    if not work.asked or work.sent:
+        return {}
+    if work.come_again:
         return {"request_delay": 2.0}
+    if _is_unsupported(work, catalog) and not host.is_anonymous:
+        return {"request_delay": DAY}
+    if not work.versions and not catalog.any_version:
+        return {"request_delay": TEN_MINUTES}
     return {}
 
 

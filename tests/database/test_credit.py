@@ -18,6 +18,7 @@ from scheduler.models import (
     AppVersion,
     CreditEntry,
     HostAppVersion,
+    Platform,
     Team,
     Workunit,
 )
@@ -227,6 +228,16 @@ def test_a_volunteers_own_program_is_paid_the_estimate():
     )
     a_pass(validator)
     assert fresh(workunit).canonical_credit == 100
+
+
+def test_the_claims_of_the_anonymous_platform_are_not_scaled_but_replaced(market):
+    app, version, hosts = market
+    version.platform, _ = Platform.objects.get_or_create(name="anonymous")
+    version.save()
+    numbers = {"rsc_fpops_est": 8.64e13, "rsc_fpops_bound": 1e20, "elapsed_time": 1e6}
+    workunit, _ = asking(app, hosts, app_version=version, flops_estimate=1e12, **numbers)
+    a_pass(validator)
+    assert fresh(workunit).canonical_credit == 200
 
 
 def test_averages_of_claims_are_learned_of_hosts_and_versions(market):

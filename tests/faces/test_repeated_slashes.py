@@ -1,4 +1,4 @@
-"""Addresses with repeated slashes, such as those that BOINC's `submit_api.py` builds."""
+"""Addresses with repeated slashes, as BOINC's `submit_api.py` builds them."""
 
 from __future__ import annotations
 

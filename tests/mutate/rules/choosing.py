@@ -7,12 +7,24 @@ from typing import Any
 
 from tests.mutate.switching import Both, Code, Sql, Switch, always, unchanged
 
+ANONYMOUS = "tests/faces/test_anonymous.py"
 CHOOSING = "tests/faces/test_choosing.py"
 SELECTION = "tests/pure/policy/test_selection.py"
 
 
 def _without(facts: Any, **changes: Any) -> Any:
     return replace(facts, **changes)
+
+
+def _published_ones(original: Any) -> Any:
+    """Describe own versions to the client as if they had been published."""
+
+    def offer(catalog: Any, own: Any, **of: Any) -> Any:
+        offered = original(catalog, own, **of)
+        versions = {i: replace(version, is_own=False) for i, version in offered.versions.items()}
+        return replace(offered, versions=versions)
+
+    return offer
 
 
 RULES = (
@@ -39,6 +51,21 @@ RULES = (
             "w.app_version_id",
         ),
         (CHOOSING,),
+    ),
+    Switch(
+        "A host with programs of its own is sent none",
+        Code("scheduler.queries.catalog:Catalog.own_offer", made=_published_ones),
+        (ANONYMOUS,),
+    ),
+    Switch(
+        "Only native apps take programs of volunteers' own",
+        Code("scheduler.facts.hosts:AppFacts.takes_own_versions", True),
+        (ANONYMOUS,),
+    ),
+    Switch(
+        "A computer without a version waits a day only if others have one",
+        Code("scheduler.rpc.words:_is_unsupported", always(True)),
+        (ANONYMOUS,),
     ),
     Switch(
         "An untrusted host gets company",

@@ -1,0 +1,228 @@
+"""Clients with programs of their volunteers' own: the anonymous platform of `app_info.xml`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.lifecycle import Outcome
+from scheduler.models import App, AppVersion, HostAppVersion, Refusal, Result
+from scheduler.operations import app_versions
+from scheduler.queries import handout, status
+from scheduler.wire import messages
+from tests.conftest import NOON
+from tests.faces.apis import a_program
+from tests.rows import an_account
+from tests.scripted_client import LINUX, ScriptedClient, a_client
+from tests.work import an_app, workunits
+
+pytestmark = pytest.mark.django_db
+
+
+def own(app_name: str = "upper", **facts: Any) -> messages.ClientAppVersion:
+    """An app version as a client sends it of `app_info.xml`."""
+    said = {"version_num": 7, "platform": LINUX, "avg_ncpus": 1.0, "flops": 2e9} | facts
+    return messages.ClientAppVersion(app_name=app_name, **said)
+
+
+def an_anonymous_client(*versions: messages.ClientAppVersion, **fields: Any) -> Anonymous:
+    made = a_client(platform="anonymous", **fields)
+    return Anonymous(made, versions or (own(),))
+
+
+class Anonymous:
+    """A scripted client that sends its own app versions with every request."""
+
+    def __init__(
+        self, client: ScriptedClient, versions: tuple[messages.ClientAppVersion, ...]
+    ) -> None:
+        self.client, self.versions = client, versions
+
+    def ask(self, **fields: Any) -> messages.SchedulerReply:
+        return self.client.ask(app_versions=self.versions, **({"cpu_req_secs": 1} | fields))
+
+    def report(self, *names: str, **fields: Any) -> messages.SchedulerReply:
+        return self.client.report(*names, **fields)
+
+
+def texts(reply: messages.SchedulerReply) -> list[str]:
+    return [message.text for message in reply.messages]
+
+
+def an_app_without_versions(**fields: Any) -> App:
+    app = an_app(**fields)
+    AppVersion.objects.all().delete()
+    return app
+
+
+def test_a_result_names_the_version_of_app_info_and_no_program_is_sent() -> None:
+    workunits(an_app_without_versions(), 1)
+    reply = an_anonymous_client(own(plan_class="mine")).ask()
+    (result,) = reply.results
+    assert (result.platform, result.version_num, result.plan_class) == (LINUX, 7, "mine")
+    assert [app.name for app in reply.apps] == ["upper"]
+    assert reply.app_versions == ()
+    assert reply.files == ()
+    assert len(reply.workunits) == 1
+
+
+def test_published_programs_are_not_sent_to_an_anonymous_client() -> None:
+    workunits(an_app(), 1)
+    reply = an_anonymous_client().ask()
+    assert [result.version_num for result in reply.results] == [7]
+    assert reply.app_versions == ()
+
+
+def test_a_report_succeeds_and_counts_in_the_hosts_record() -> None:
+    workunits(an_app_without_versions(), 1)
+    client = an_anonymous_client()
+    (result,) = client.ask().results
+    assert client.report(result.name).result_acks == (result.name,)
+    assert Result.objects.get().outcome == Outcome.SUCCESS
+    record = HostAppVersion.objects.get()
+    assert record.results_today == 1
+    assert record.app_version.platform.name == "anonymous"
+
+
+def test_the_daily_quota_holds_for_own_programs() -> None:
+    app = an_app_without_versions(daily_quota=1)
+    workunits(app, 9)
+    client = an_anonymous_client(ncpus=1)
+    assert len(client.ask(cpu_req_secs=1e6).results) == 1
+    assert any("daily quota" in text for text in texts(client.ask()))
+
+
+def test_a_lost_result_is_sent_again_with_the_own_version() -> None:
+    workunits(an_app_without_versions(), 1)
+    client = an_anonymous_client()
+    (result,) = client.ask().results
+    client.client.held.clear()
+    (again,) = client.ask().results
+    assert (again.name, again.version_num) == (result.name, 7)
+
+
+def test_an_app_without_an_own_version_is_named_in_boincs_words() -> None:
+    workunits(an_app(user_friendly_name="Upper case"), 1)
+    reply = an_anonymous_client(own("other")).ask()
+    assert reply.results == ()
+    assert texts(reply) == [
+        "No tasks sent",
+        "Your app_info.xml file doesn't have a usable version of Upper case.",
+    ]
+    # It says nothing of the result: other computers may run it.
+    assert not Refusal.objects.exists()
+
+
+@pytest.mark.parametrize("fields", [{"kind": "script"}, {"homogeneous_app_version": True}])
+def test_some_apps_take_no_own_programs(fields: dict[str, Any]) -> None:
+    workunits(an_app(**fields), 1)
+    reply = an_anonymous_client().ask()
+    assert reply.results == ()
+    assert "Your app_info.xml file doesn't have a usable version of upper." in texts(reply)
+
+
+def test_the_faster_of_two_own_versions_is_used() -> None:
+    workunits(an_app_without_versions(), 1)
+    client = an_anonymous_client(own(version_num=8), own(version_num=3, flops=9e9))
+    (result,) = client.ask().results
+    assert result.version_num == 3
+
+
+def test_work_for_a_gpu_runs_in_the_own_version_for_it() -> None:
+    workunits(an_app_without_versions(), 1)
+    nvidia = (messages.CoprocUsage(type="NVIDIA", count=1),)
+    client = an_anonymous_client(own(), own(version_num=9, coprocs=nvidia))
+    reply = client.ask(
+        cpu_req_secs=0,
+        coprocs=(messages.Coproc(type="NVIDIA", count=1, req_secs=1.0, req_instances=1.0),),
+    )
+    assert [result.version_num for result in reply.results] == [9]
+
+
+def test_an_unknown_kind_of_device_makes_no_rows() -> None:
+    workunits(an_app_without_versions(), 1)
+    fake = (messages.CoprocUsage(type="fakegpu", count=1),)
+    assert an_anonymous_client(own(coprocs=fake)).ask().results == ()
+    assert not AppVersion.objects.exists()
+
+
+def test_operations_are_scaled_by_the_speed_that_the_client_computes_with() -> None:
+    """A client divides the operations by its own `<flops>` for its estimate and its time limit."""
+    app = an_app_without_versions()
+    workunits(app, 1, rsc_fpops_est=1e12, rsc_fpops_bound=1e14)
+    client = an_anonymous_client(own(flops=8e9))
+    client.ask(cpu_req_secs=0)
+    HostAppVersion.objects.create(
+        host_id=client.client.hostid, app_version=AppVersion.objects.get(), et_n=50, et_avg=1 / 2e9
+    )
+    reply = client.ask()
+    (workunit,) = reply.workunits
+    assert workunit.rsc_fpops_est == pytest.approx(4e12)
+    assert workunit.rsc_fpops_bound == pytest.approx(4e14)
+
+
+def test_own_programs_are_no_published_versions() -> None:
+    app = an_app_without_versions()
+    workunits(app, 1)
+    an_anonymous_client().ask()
+    version = AppVersion.objects.get()
+    assert handout.platforms() == []
+    status.forget()
+    page = Client().get("/status.json").json()
+    assert [one["versions"] for one in page["apps"]] == [[]]
+    program = a_program(an_account(), "read")
+    assert program.get("/api/v1/apps/upper/versions").json()["results"] == []
+    with pytest.raises(app_versions.UnknownPlatform, match="volunteers' own programs"):
+        app_versions.publish(
+            app="upper", version_num=1, platform="anonymous", files={"a": b"#!"}, now=NOON
+        )
+    assert str(version) == "upper 0.01 anonymous"
+
+
+def test_rows_are_made_once_and_cost_no_statement_later() -> None:
+    workunits(an_app_without_versions(), 5)
+    client = an_anonymous_client()
+    client.ask()
+    assert AppVersion.objects.count() == 1
+    client.ask(cpu_req_secs=0)
+    with CaptureQueriesContext(connection) as anonymous:
+        client.ask(cpu_req_secs=0)
+    plain = a_client(email="bob@example.org")
+    plain.ask()
+    plain.ask()
+    with CaptureQueriesContext(connection) as usual:
+        plain.ask()
+    assert len(anonymous) <= len(usual)
+    assert AppVersion.objects.count() == 1
+
+
+# A computer that no version is for
+
+
+def test_a_computer_without_versions_waits_a_day_if_others_have_some() -> None:
+    workunits(an_app(), 1)
+    reply = a_client(platform="riscv-amiga").ask(cpu_req_secs=1)
+    assert reply.request_delay == timedelta(days=1).total_seconds()
+
+
+def test_a_project_without_versions_is_asked_again_in_ten_minutes() -> None:
+    workunits(an_app_without_versions(), 1)
+    reply = a_client().ask(cpu_req_secs=1)
+    assert reply.request_delay == timedelta(minutes=10).total_seconds()
+
+
+def test_a_client_that_asks_for_nothing_is_told_of_no_longer_wait() -> None:
+    an_app()
+    usual = a_client().ask().request_delay
+    assert a_client("bob@example.org", platform="riscv-amiga").ask().request_delay == usual
+
+
+def test_an_anonymous_client_without_a_usable_version_is_not_sent_away_for_a_day() -> None:
+    workunits(an_app(), 1)
+    usual = a_client().ask().request_delay
+    assert an_anonymous_client(own("other"), email="bob@example.org").ask().request_delay == usual
