@@ -60,6 +60,9 @@ class AppVersionOut(serializers.ModelSerializer[AppVersion]):
             "source_url",
             "deprecated",
             "beta",
+            "dont_throttle",
+            "needs_network",
+            "is_wrapper",
             "created_at",
             "files",
         )

@@ -73,6 +73,9 @@ class Version:
     api_version: str
     cmdline: str
     file_prefix: str
+    dont_throttle: bool = False
+    needs_network: bool = False
+    is_wrapper: bool = False
     is_own: bool = False
 
 

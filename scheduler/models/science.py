@@ -210,6 +210,11 @@ class AppVersion(models.Model):
     max_core_version = models.IntegerField(default=0)
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
+    # What clients are told of its programs: not slowed down by a CPU limit; run only while the
+    # network may be used; start programs that compute themselves.
+    dont_throttle = models.BooleanField(default=False)
+    needs_network = models.BooleanField(default=False)
+    is_wrapper = models.BooleanField(default=False)
     # An OCI image with its digest (containers), and whence the server fetched the program.
     image = models.CharField(max_length=400, blank=True, default="")
     source_url = models.CharField(max_length=1000, blank=True, default="")

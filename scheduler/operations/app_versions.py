@@ -30,9 +30,11 @@ from scheduler.operations.files import KnownFile
 from scheduler.policy.key_text import START_NBYTES
 from scheduler.policy.packaging import (
     KNOWN_PLATFORMS,
+    VERSION_FLAGS,
     BadPackage,
     Package,
     PackedFile,
+    find_api_version,
     unpack,
 )
 from scheduler.policy.submission import NAME_PATTERN
@@ -59,6 +61,9 @@ __all__ = [
 
 _MAX_APP_NAME = 60
 _MAX_VERSION = 2**31 - 1
+#: A program is searched for the version of BOINC's API in chunks that overlap; bytes.
+_CHUNK = 1 << 20
+_MARKER = 64
 #: The maximum number of files that an error names.
 _NAMED = 10
 
@@ -228,6 +233,7 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: dat
         "created_at": now,
     }
     described = _described(files.package)
+    described.setdefault("api_version", _api_version(files.package, files.contents))
     version, created = AppVersion.objects.get_or_create(
         app=app,
         platform=platform,
@@ -428,11 +434,27 @@ def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
 
 def _described(package: Package) -> dict[str, object]:
     """The columns that ``version.xml`` may fill."""
-    facts: dict[str, object] = {"beta": "beta" in package.facts}
-    for tag, column in (("api_version", "api_version"), ("file_prefix", "file_prefix")):
+    facts: dict[str, object] = {flag: flag in package.facts for flag in VERSION_FLAGS}
+    for tag in ("api_version", "file_prefix"):
         if value := package.facts.get(tag):
-            facts[column] = value
+            facts[tag] = value
     return facts
+
+
+def _api_version(package: Package, contents: Sequence[storage.Staged]) -> str:
+    """Return the version of BOINC's API in the main program; empty for a launcher or a script."""
+    if package.launched:
+        return ""
+    for file, item in zip(package.files, contents, strict=True):
+        if file.main_program:
+            with item.open() as content:
+                end = b""
+                while chunk := content.read(_CHUNK):
+                    if found := find_api_version(end + chunk):
+                        return found
+                    end = (end + chunk)[-_MARKER:]
+                return find_api_version(end + b"\0")
+    return ""
 
 
 def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from scheduler.models import App, AppVersion, AppVersionFile
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions
 from scheduler.operations.app_versions import BadPackage, Facts, Published
-from scheduler.policy.packaging import Package, PackedFile
+from scheduler.policy.packaging import VERSION_FLAGS, Package, PackedFile
 
 #: The form of a file name by `operations.files`: stem, 16 digits of the hash, row, suffix.
 _PHYSICAL = re.compile(r"(?P<stem>.+)_[0-9a-f]{16}_[0-9a-z]+(?P<suffix>\.[^.]*)?")
@@ -218,7 +218,7 @@ def _package(version: AppVersion) -> Package:
         name: str(value)
         for name in ("api_version", "file_prefix")
         if (value := getattr(version, name))
-    }
+    } | {flag: "" for flag in VERSION_FLAGS if getattr(version, flag)}
     if version.app.kind == AppKind.NATIVE:
         return Package((), facts)
     launcher = PackedFile(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 from lxml import etree
 
@@ -59,7 +60,13 @@ _IMAGE = re.compile(
 _MAX_IMAGE = 400
 
 _PART = re.compile(r"[^/\\\x00-\x1f\x7f<>&%:]{1,200}")
-_FLAGS = {"main_program", "copy_file", "executable"}
+_FILE_FLAGS = ("main_program", "copy_file", "executable")
+_FILE_ELEMENTS = (*_FILE_FLAGS, "physical_name", "logical_name", "gzip", "url")
+#: What `version.xml` may say of a version beside its files: flags, then texts with their lengths.
+VERSION_FLAGS = ("beta", "dont_throttle", "needs_network", "is_wrapper")
+_VERSION_TEXTS = {"api_version": 15, "file_prefix": 255}
+#: What BOINC's library leaves in every program, as `strings` prints it.
+_API_VERSION = re.compile(rb"API_VERSION_([0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4})[^0-9.]")
 
 
 class BadPackage(ValueError):
@@ -84,7 +91,10 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The files of a version, main program first, and what ``version.xml`` says beside."""
+    """The files of a version, main program first, and what ``version.xml`` sets beside.
+
+    `facts` has texts, and of `VERSION_FLAGS` those that are set, with an empty text.
+    """
 
     files: tuple[PackedFile, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -97,25 +107,31 @@ def unpack(
     *,
     main_program: str | None = None,
     executables: Collection[str] = (),
+    with_unlisted: bool = False,
 ) -> Package:
     """Read a package; raises `BadPackage`.
 
     `executables` names further files that the program starts; the main program always is one.
+    `with_unlisted` adds the files that ``version.xml`` does not list, as BOINC's server does.
     """
     for name in files:
         check_relative(name)
-    package = _unpacked(files, main_program, executables)
+    package = _unpacked(files, main_program, executables, with_unlisted=with_unlisted)
     _check_slot_names(package.files)
     return package
 
 
 def _unpacked(
-    files: Mapping[str, bytes | str], main_program: str | None, executables: Collection[str]
+    files: Mapping[str, bytes | str],
+    main_program: str | None,
+    executables: Collection[str],
+    *,
+    with_unlisted: bool,
 ) -> Package:
     if VERSION_XML in files:
-        return _by_description(files, main_program, executables)
-    signed = {n for n in files if n.removesuffix(SIGNATURE_SUFFIX) in files.keys() - {n}}
-    names = sorted(files.keys() - signed)
+        package = _by_description(files, main_program, executables)
+        return _with_unlisted(package, files, executables) if with_unlisted else package
+    names = sorted(files.keys() - _signature_names(files))
     main = _main_program(names, main_program)
     return Package(
         tuple(
@@ -130,6 +146,45 @@ def _unpacked(
             for name in sorted(names, key=lambda name: (name != main, name))
         )
     )
+
+
+def _signature_names(files: Mapping[str, bytes | str]) -> set[str]:
+    return {n for n in files if n.removesuffix(SIGNATURE_SUFFIX) in files.keys() - {n}}
+
+
+def _with_unlisted(
+    package: Package, files: Mapping[str, bytes | str], executables: Collection[str]
+) -> Package:
+    listed = {file.name for file in package.files}
+    others = files.keys() - listed - _signature_names(files) - {VERSION_XML}
+    return replace(
+        package,
+        files=(
+            *package.files,
+            *(
+                PackedFile(
+                    name=name,
+                    open_name=name,
+                    content=files[name],
+                    executable=name in executables,
+                    signature=_signature(files, name),
+                )
+                for name in sorted(others)
+            ),
+        ),
+    )
+
+
+def find_api_version(content: bytes) -> str:
+    """Return the version of BOINC's API that a program contains; empty if it has none.
+
+    A byte must follow it.
+
+    >>> find_api_version(b"...API_VERSION_8.3.0" + bytes(9))
+    '8.3.0'
+    """
+    match = _API_VERSION.search(content)
+    return match[1].decode() if match else ""
 
 
 def _check_slot_names(files: Iterable[PackedFile]) -> None:
@@ -267,8 +322,45 @@ def _by_description(
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         msg = f"version.xml lists {', '.join(repeated)} more than once. Hint: list each file once."
         raise BadPackage(msg)
-    facts = {element.tag: (element.text or "").strip() for element in root if element.tag != "file"}
-    return Package(tuple(sorted(listed, key=lambda file: not file.main_program)), facts)
+    ordered = tuple(sorted(listed, key=lambda file: not file.main_program))
+    return Package(ordered, _version_facts(root))
+
+
+def _version_facts(root: etree._Element) -> dict[str, str]:
+    """Return what a description sets beside its files; raises `BadPackage` for what it cannot."""
+    facts = {}
+    for element in root:
+        tag, text = str(element.tag), (element.text or "").strip()
+        if tag == "file":
+            continue
+        if tag in VERSION_FLAGS:
+            if _is_true(element):
+                facts[tag] = ""
+        elif tag in _VERSION_TEXTS:
+            most = _VERSION_TEXTS[tag]
+            if len(text) > most or not text.isprintable():
+                msg = f"<{tag}> of version.xml is {text[:80]!r}. Hint: give at most {most}"
+                raise BadPackage(f"{msg} printable characters.")
+            if text:
+                facts[tag] = text
+        else:
+            raise BadPackage(_unknown(tag, "", ("file", *VERSION_FLAGS, *_VERSION_TEXTS)))
+    return facts
+
+
+def _unknown(tag: str, place: str, known: Collection[str]) -> str:
+    near = get_close_matches(tag, known, n=1)
+    hint = f"did you mean <{near[0]}>?" if near else "remove it."
+    return f"version.xml has <{tag[:80]}>{place}, which has no effect. Hint: {hint}"
+
+
+def _is_true(element: etree._Element) -> bool:
+    """Read a flag as BOINC does: an empty element or a 1; raises `BadPackage` for other words."""
+    text = (element.text or "").strip()
+    if text in {"", "1", "0"}:
+        return text != "0"
+    msg = f"<{element.tag}> of version.xml is {text[:80]!r}. Hint: write 1 or 0."
+    raise BadPackage(msg)
 
 
 def _parse(text: bytes) -> etree._Element:
@@ -303,14 +395,32 @@ def _described(
     open_name = (element.findtext("logical_name") or "").strip()
     if open_name:
         check_relative(open_name)
-    flags = {flag for flag in _FLAGS if element.find(flag) is not None}
-    main = "main_program" in flags
+    flags = _file_flags(element, name)
+    main = flags.get("main_program", False)
     return PackedFile(
         name=name,
         open_name=open_name or ("" if main else name),
         content=files[name],
         main_program=main,
-        executable=main or "executable" in flags or name in executables,
-        copy_file="copy_file" in flags,
+        executable=main or flags.get("executable", name in executables),
+        copy_file=flags.get("copy_file", False),
         signature=_signature(files, name),
     )
+
+
+def _file_flags(element: etree._Element, name: str) -> dict[str, bool]:
+    """Return the flags of a file that its description sets to true or to false."""
+    flags = {}
+    for part in element:
+        tag = str(part.tag)
+        if tag not in _FILE_ELEMENTS:
+            raise BadPackage(_unknown(tag, f" for {name}", _FILE_ELEMENTS))
+        if tag == "url":
+            msg = f"version.xml has <url> for {name}, but programs are downloaded from this server"
+            raise BadPackage(f"{msg} only. Hint: remove it; the file itself is in the package.")
+        if tag == "gzip" and _is_true(part):
+            msg = f"version.xml has <gzip> for {name}, but this server keeps no packed copies."
+            raise BadPackage(f"{msg} Hint: remove it; a proxy can compress downloads.")
+        if tag in _FILE_FLAGS:
+            flags[tag] = _is_true(part)
+    return flags

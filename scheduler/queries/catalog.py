@@ -179,6 +179,9 @@ class Catalog:
             api_version=row["api_version"],
             cmdline=" ".join(filter(None, (row["cmdline"], facts.cmdline))),
             file_prefix=row["file_prefix"],
+            dont_throttle=row["dont_throttle"],
+            needs_network=row["needs_network"],
+            is_wrapper=row["is_wrapper"],
         )
 
 

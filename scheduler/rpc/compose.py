@@ -173,6 +173,9 @@ def _version(
         gpu_ram=facts.gpu_ram or None,
         cmdline=version.cmdline or None,
         file_prefix=version.file_prefix or None,
+        dont_throttle=version.dont_throttle,
+        is_wrapper=version.is_wrapper,
+        needs_network=version.needs_network,
         file_refs=tuple(
             messages.FileRef(
                 file_name=file.name,

@@ -115,6 +115,85 @@ def test_version_xml_describes_the_files() -> None:
     ]
 
 
+def described(version: str = "", file: str = "") -> bytes:
+    return (
+        "<version><file><physical_name>prog</physical_name><main_program/></file><file>"
+        f"<physical_name>lib.so</physical_name>{file}</file>{version}</version>"
+    ).encode()
+
+
+def published_with(version: str = "", file: str = "", **options: object) -> AppVersion:
+    files = {"version.xml": described(version, file), "prog": b"1", "lib.so": b"2"}
+    return publish(files, **options).version
+
+
+def test_a_flag_of_version_xml_that_is_0_is_not_set() -> None:
+    off = "<beta>0</beta><dont_throttle>0</dont_throttle><is_wrapper> 0 </is_wrapper>"
+    version = published_with(
+        off, "<main_program>0</main_program><copy_file>0</copy_file><executable>0</executable>"
+    )
+    assert (version.beta, version.dont_throttle, version.is_wrapper) == (False, False, False)
+    library = version.files.get(open_name="lib.so")
+    assert (library.main_program, library.copy_file, library.executable) == (False, False, False)
+
+
+def test_a_flag_of_version_xml_that_is_empty_or_1_is_set() -> None:
+    version = published_with(
+        "<beta>1</beta><dont_throttle/><needs_network>1</needs_network><is_wrapper/>"
+        "<file_prefix>bin</file_prefix>",
+        "<copy_file>1</copy_file><executable>1</executable><gzip>0</gzip>",
+    )
+    assert version.beta
+    assert (version.dont_throttle, version.needs_network, version.is_wrapper) == (True, True, True)
+    assert version.file_prefix == "bin"
+    library = version.files.get(open_name="lib.so")
+    assert (library.copy_file, library.executable) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "words"),
+    [
+        ("", "<gzip/>", "keeps no packed copies. Hint: remove it"),
+        ("", "<url>http://x/</url>", "downloaded from this server only. Hint: remove it"),
+        ("", "<sticky/>", "has <sticky> for lib.so, which has no effect. Hint: remove it"),
+        ("", "<copy_fil/>", "did you mean <copy_file>"),
+        ("", "<copy_file>yes</copy_file>", "is 'yes'. Hint: write 1 or 0"),
+        ("<dont_throtle/>", "", "did you mean <dont_throttle>"),
+        ("<cmdline>-x</cmdline>", "", "has <cmdline>, which has no effect"),
+        (f"<file_prefix>{'x' * 256}</file_prefix>", "", "at most 255 printable characters"),
+    ],
+)
+def test_what_version_xml_cannot_set_is_refused(version: str, file: str, words: str) -> None:
+    with pytest.raises(app_versions.BadPackage, match=words):
+        published_with(version, file)
+
+
+API = b"\x7fELF" + bytes(3000) + b"API_VERSION_8.3.0"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        API,
+        API + bytes(2_000_000),
+        bytes(2**20 - 8) + b"API_VERSION_8.3.0\0" + bytes(9),
+        bytes(2**20 - 2) + b"API_VERSION_8.3.0\0",
+    ],
+    ids=["end", "start", "across chunks", "at a chunk's end"],
+)
+def test_the_api_version_is_read_out_of_the_program(program: bytes) -> None:
+    assert publish({"prog": program}).version.api_version == "8.3.0"
+
+
+def test_version_xml_overrides_the_api_version_of_the_program() -> None:
+    files = {"version.xml": described("<api_version>7.5.0</api_version>"), "lib.so": b""}
+    assert publish(files | {"prog": API}).version.api_version == "7.5.0"
+
+
+def test_a_program_without_boincs_library_has_no_api_version() -> None:
+    assert publish({"prog": b"API_VERSION_x API_VERSION_8"}).version.api_version == ""
+
+
 @pytest.mark.parametrize(
     ("xml", "words"),
     [

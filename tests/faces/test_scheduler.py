@@ -477,3 +477,12 @@ def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyP
     assert reply.messages[0].text == front.BUSY
     reply = replies.decode_reply(front.reply("11", b"x".__mul__, "127.0.0.1"))
     assert "cannot be read" in reply.messages[0].text
+
+
+def test_flags_of_a_version_reach_the_client() -> None:
+    app = an_app()
+    app.versions.update(dont_throttle=True, needs_network=True, is_wrapper=True, file_prefix="bin")
+    workunits(app, 1)
+    (version,) = a_client().ask(cpu_req_secs=1).app_versions
+    assert (version.dont_throttle, version.needs_network, version.is_wrapper) == (True, True, True)
+    assert version.file_prefix == "bin"

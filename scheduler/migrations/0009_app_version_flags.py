@@ -1,0 +1,18 @@
+"""Add the flags of `version.xml` that clients are told of."""
+
+from __future__ import annotations
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    """Three columns with defaults: no table is rewritten."""
+
+    dependencies = [("scheduler", "0007_token_parents")]
+
+    operations = [
+        migrations.AddField(
+            model_name="appversion", name=name, field=models.BooleanField(default=False)
+        )
+        for name in ("dont_throttle", "needs_network", "is_wrapper")
+    ]
