@@ -190,12 +190,7 @@ def publish_package(
     `signed` has the package's files, as `sign` returned them.  Raises as `publish` does, and
     `SignatureMissing`.
     """
-    if not 0 < facts.version_num <= _MAX_VERSION:
-        msg = (
-            f"version_num is {facts.version_num}. "
-            f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
-        )
-        raise BadPackage(msg)
+    _check_number(facts)
     contents = signed.contents
     found = _platforms(platforms, create=create_platform)
 
@@ -210,6 +205,49 @@ def publish_package(
 
     files = _Files(package, contents, signatures, keep)
     return [_publish(app, platform, facts, files, now) for platform in found]
+
+
+def would_create(
+    *,
+    app: App,
+    platforms: Sequence[str],
+    facts: Facts,
+    package: Package,
+    signed: Signed,
+    create_platform: bool = False,
+) -> bool:
+    """Return whether `publish_package` would create a version; raises as it does.
+
+    The app may be one that is not saved yet.  Nothing is written.
+    """
+    _check_number(facts)
+    with transaction.atomic():
+        names = [platform.name for platform in _platforms(platforms, create=create_platform)]
+        transaction.set_rollback(True)  # a platform that is new was only looked for
+    known = AppVersion.objects.select_related("app", "platform").filter(
+        app__name=app.name,
+        platform__name__in=names,
+        version_num=facts.version_num,
+        plan_class=facts.plan_class,
+    )
+    for version in known:
+        _same_or_refused(version, facts, package, signed.contents)
+    if len(known) == len(names):
+        return False
+    rows = zip(package.files, signed.signatures, strict=True)
+    if missing := [file.name for file, signature in rows if signature is None]:
+        raise SignatureMissing(missing)
+    return True
+
+
+def _check_number(facts: Facts) -> None:
+    if 0 < facts.version_num <= _MAX_VERSION:
+        return
+    msg = (
+        f"version_num is {facts.version_num}. "
+        f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
+    )
+    raise BadPackage(msg)
 
 
 @dataclass(frozen=True, slots=True)

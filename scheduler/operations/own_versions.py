@@ -1,4 +1,4 @@
-"""Rows for volunteers' own programs (the anonymous platform), made when first needed.
+"""Makes the rows for volunteers' own programs (the anonymous platform).
 
 A result refers to an app version, and a host's record of quota, trust and speed is kept by app
 version.  Programs of `app_info.xml` have one row per app and kind of device, for all volunteers.

@@ -8,7 +8,7 @@ one form that clients can unpack without care.  The same again is no error, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -53,6 +53,8 @@ class Order:
     source_url: str = ""
     beta: bool = False
     create_platform: bool = False
+    #: Files that `version.xml` does not list belong to the version, as BOINC's server has it.
+    with_unlisted: bool = False
     #: Signatures made on another machine, by the given names.
     signatures: Mapping[str, str] = field(default_factory=dict)
 
@@ -105,24 +107,14 @@ def prepared(
     """
     check(app, order, source)
     platforms = list(dict.fromkeys(order.platforms)) or usual_platforms(app)
-    plan_class = order.plan_class
-    if app.kind == AppKind.CONTAINER and not plan_class:
-        plan_class = CONTAINER_PLAN_CLASS
-    facts = Facts(
-        version_num=order.version_num,
-        plan_class=plan_class,
-        cmdline=order.cmdline,
-        image=order.image,
-        source_url=order.source_url,
-        beta=order.beta,
-    )
+    facts = _facts(app, order)
 
     def write() -> Outcome:
         with transaction.atomic():
-            if plan_class == CONTAINER_PLAN_CLASS:
+            if facts.plan_class == CONTAINER_PLAN_CLASS:
                 spec = {"docker": True}
                 PlanClass.objects.get_or_create(
-                    name=plan_class, defaults={"spec": spec, "created_at": now}
+                    name=facts.plan_class, defaults={"spec": spec, "created_at": now}
                 )
             done = app_versions.publish_package(
                 app=app,
@@ -139,6 +131,49 @@ def prepared(
         signed = app_versions.sign(package, contents, order.signatures)
         with app_versions.kept(package, contents, order.version_num, holder=holder, now=now):
             yield write
+
+
+def _facts(app: App, order: Order) -> Facts:
+    is_container = app.kind == AppKind.CONTAINER
+    return Facts(
+        version_num=order.version_num,
+        plan_class=order.plan_class or (CONTAINER_PLAN_CLASS if is_container else ""),
+        cmdline=order.cmdline,
+        image=order.image,
+        source_url=order.source_url,
+        beta=order.beta,
+    )
+
+
+def examine(app: App, order: Order, source: storage.Source | None) -> bool:
+    """Return whether `publish` would create a version; nothing is written.
+
+    Raises what `publish` raises.
+    """
+    check(app, order, source)
+    with _contents(app, order, source) as (package, contents):
+        return app_versions.would_create(
+            app=app,
+            platforms=list(dict.fromkeys(order.platforms)) or usual_platforms(app),
+            facts=_facts(app, order),
+            package=package,
+            signed=app_versions.sign(package, contents, order.signatures),
+            create_platform=order.create_platform,
+        )
+
+
+def unsigned(
+    app: App, order: Order, source: storage.Source | None, stack: ExitStack
+) -> dict[str, storage.Staged]:
+    """Return the files of a version that lack a signature, by name, staged until a stack closes.
+
+    Raises `BadPackage`, and `BadSignature` for a signature beside a file that does not verify.
+    """
+    check(app, order, source)
+    package, contents = stack.enter_context(_contents(app, order, source))
+    known = app_versions.given_signatures(package.files, contents, {})
+    rows = zip(package.files, contents, known, strict=True)
+    return {file.name: item for file, item, signature in rows if signature is None}
 
 
 def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
@@ -215,6 +250,7 @@ def _contents(
             storage.with_texts(source, is_description),
             main_program=order.main_program,
             executables=source.executables,
+            with_unlisted=order.with_unlisted,
         )
         with app_versions.staged(package) as contents:
             yield package, contents

@@ -217,6 +217,17 @@ def version_number(text: str) -> int:
     raise BadPackage(msg)
 
 
+def folder_version_number(text: str) -> int:
+    """Read the name of a version's folder as BOINC does, where 1.2 is 1.02; raises `BadPackage`.
+
+    >>> folder_version_number("1.2"), folder_version_number("1.20"), folder_version_number("7")
+    (102, 120, 7)
+    """
+    if found := re.fullmatch(r"([0-9]{1,7})\.([0-9])", text):
+        return int(found[1]) * 100 + int(found[2])
+    return version_number(text)
+
+
 def check_relative(name: str) -> None:
     """Raise `BadPackage` unless a name stays inside its folder on every system."""
     parts = name.split("/")

@@ -23,6 +23,12 @@ or removed only by the one who holds its lock.
 
 from __future__ import annotations
 
+from scheduler.storage.app_trees import (
+    VersionFolder,
+    find_plan_classes,
+    read_plan_classes,
+    version_folders,
+)
 from scheduler.storage.archive import append_archive, archive_days, archive_sizes, read_archive
 from scheduler.storage.archives import MAX_BYTES as MAX_PACKAGE_BYTES
 from scheduler.storage.archives import UnreadablePackage
@@ -119,6 +125,7 @@ __all__ = [
     "UploadGap",
     "UploadLocked",
     "UploadSize",
+    "VersionFolder",
     "append_archive",
     "archive_days",
     "archive_sizes",
@@ -136,6 +143,7 @@ __all__ = [
     "download_start",
     "download_url_path",
     "fan_out",
+    "find_plan_classes",
     "finished_uploads",
     "first_line_ends_with",
     "gathered",
@@ -156,6 +164,7 @@ __all__ = [
     "put_upload",
     "read_archive",
     "read_key_text",
+    "read_plan_classes",
     "read_signatures",
     "read_template",
     "received",
@@ -173,6 +182,7 @@ __all__ = [
     "upload_path",
     "upload_size",
     "uploads_stopped",
+    "version_folders",
     "with_texts",
     "workshop",
     "write_prepared",

@@ -1,4 +1,4 @@
-"""Clients with programs of their volunteers' own: the anonymous platform of `app_info.xml`."""
+"""Clients with programs of their own: the anonymous platform (`app_info.xml`)."""
 
 from __future__ import annotations
 

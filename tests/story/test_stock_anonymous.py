@@ -1,4 +1,4 @@
-"""An unmodified BOINC client computes with its volunteer's own program (`app_info.xml`)."""
+"""An unmodified BOINC client computes with a program of its volunteer's own."""
 
 from __future__ import annotations
 

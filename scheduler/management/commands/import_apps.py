@@ -1,0 +1,165 @@
+"""Publish the app versions of a BOINC project's apps/ folder."""
+
+from __future__ import annotations
+
+from argparse import RawDescriptionHelpFormatter
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from scheduler import storage
+from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.operations import app_imports
+from scheduler.operations.app_imports import PUBLISHED, REFUSED, UNCHANGED, Choices, Line
+from scheduler.policy.plan_class_xml import BadPlanClassFile
+
+_TREE = """\
+DIR/APP/VERSION/PLATFORM          such as DIR/primes/1.02/x86_64-pc-linux-gnu
+DIR/APP/VERSION/PLATFORM__CLASS   such as DIR/primes/1.02/x86_64-pc-linux-gnu__mt
+DIR/plan_class_spec.xml           or beside DIR
+"""
+
+
+class Command(Conversation):
+    """``import_apps DIR [--create-app] [--dry-run | --prepare DIR | --signatures DIR]``."""
+
+    help = (
+        "Publish all versions of the folder apps/ of a BOINC project, as it is, with the plan "
+        "classes of its plan_class_spec.xml. What is published already stays as it is; each "
+        "version that is refused is reported, and the others are published."
+    )
+    refusals: ClassVar[tuple[type[Exception], ...]] = (
+        BadPlanClassFile,
+        storage.StoreError,
+        storage.UnreadablePackage,
+    )
+    _refused = 0
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Keep the lines of the tree as they are."""
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.formatter_class = RawDescriptionHelpFormatter
+        parser.epilog = _TREE
+        return parser
+
+    def ask(self, parser: CommandParser) -> None:
+        """Add the tree, and how it is imported."""
+        parser.add_argument("tree", metavar="DIR", help="the folder apps/ of a BOINC project")
+        parser.add_argument("--create-app", action="store_true", help="for apps that do not exist")
+        parser.add_argument(
+            "--create-platform", action="store_true", help="for platforms that BOINC does not have"
+        )
+        parser.add_argument(
+            "--plan-classes", metavar="FILE", help="a plan_class_spec.xml at another place"
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only report what would be published"
+        )
+        parser.add_argument(
+            "--prepare",
+            metavar="DIR",
+            help="write the files to be signed into a new folder, and publish nothing",
+        )
+        parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Report, and end with status 1 if anything was refused."""
+        super().handle(*args, **options)
+        if self._refused:
+            msg = f"{self._refused} refused, as reported above."
+            raise CommandError(msg)
+
+    def answer(self, options: Mapping[str, Any]) -> Answer:
+        """Import the tree, or write what must be signed."""
+        if options["prepare"] and (options["signatures"] or options["dry_run"]):
+            msg = "--prepare publishes nothing. Hint: use it alone, then --signatures."
+            raise CommandError(msg)
+        now = timezone.now()
+        folders, others = storage.version_folders(options["tree"])
+        choices = Choices(
+            create_app=options["create_app"],
+            create_platform=options["create_platform"],
+            dry_run=options["dry_run"],
+            signatures=storage.read_signatures(options["signatures"])
+            if options["signatures"]
+            else {},
+        )
+        warnings = [f"{name} is no folder of a version, and was left out." for name in others]
+        if options["prepare"]:
+            names, lines = app_imports.write_unsigned(folders, choices, options["prepare"])
+            return self._prepared(options["prepare"], names, lines, warnings)
+        prefixes = tuple(f"{folder.name}/" for folder in folders)
+        warnings += [
+            f"The signature {name} belongs to no version of {options['tree']}."
+            for name in choices.signatures
+            if not name.startswith(prefixes)
+        ]
+        path = options["plan_classes"] or storage.find_plan_classes(options["tree"])
+        plans: list[Line] = []
+        accepted: frozenset[str] = frozenset()
+        if path is not None:
+            plans, accepted = app_imports.import_plan_classes(
+                storage.read_plan_classes(path),
+                source=Path(path).name,
+                dry_run=choices.dry_run,
+                now=now,
+            )
+        lines = app_imports.import_versions(folders, choices, plan_class_names=accepted, now=now)
+        return self._reported(plans, lines, warnings, dry_run=choices.dry_run)
+
+    def _prepared(
+        self, folder: str, names: Sequence[str], lines: Sequence[Line], warnings: Sequence[str]
+    ) -> Answer:
+        self._refused = len(lines)
+        said = [_label(line, dry_run=False) for line in lines]
+        if names:
+            said += [
+                f"Wrote {plural(len(names), 'file')} to {folder}.",
+                f"Sign them on the machine that has the key: python3 sign.py sign {folder}",
+                f"Then run the same command with --signatures {folder} instead of --prepare.",
+            ]
+        else:
+            said.append("No file needs a signature.")
+        facts = {"folder": folder, "files": names, "refused": _as_facts(lines)}
+        return Answer("\n".join(said), facts, warnings)
+
+    def _reported(
+        self,
+        plans: Sequence[Line],
+        lines: Sequence[Line],
+        warnings: Sequence[str],
+        *,
+        dry_run: bool,
+    ) -> Answer:
+        self._refused = sum(line.state == REFUSED for line in (*plans, *lines))
+        counts = Counter(line.state for line in lines)
+        verb = "would be published" if dry_run else "published"
+        said = [f"plan class {_label(line, dry_run=dry_run, written=True)}" for line in plans]
+        said += [_label(line, dry_run=dry_run) for line in lines]
+        said.append(
+            f"{plural(len(lines), 'version')}: {counts[PUBLISHED]} {verb}, "
+            f"{counts[UNCHANGED]} published before, {counts[REFUSED]} refused."
+        )
+        facts = {
+            "dry_run": dry_run,
+            "plan_classes": _as_facts(plans),
+            "versions": _as_facts(lines),
+        }
+        return Answer("\n".join(said), facts, warnings)
+
+
+def _label(line: Line, *, dry_run: bool, written: bool = False) -> str:
+    if line.state == REFUSED:
+        return f"{line.name}: refused. {line.reason}"
+    if line.state == UNCHANGED:
+        return f"{line.name}: {'unchanged' if written else 'published before'}."
+    done = "written" if written else "published"
+    return f"{line.name}: {f'would be {done}' if dry_run else done}."
+
+
+def _as_facts(lines: Sequence[Line]) -> list[dict[str, str]]:
+    return [{"name": line.name, "state": line.state, "reason": line.reason} for line in lines]
