@@ -53,6 +53,7 @@ def compose_request(
         allow_multiple_clients=rules.allow_multiple_clients,
         work_seconds=ask.work_seconds,
         work_instances=ask.work_instances,
+        estimated_delay=ask.estimated_delay,
         buffer_days=rules.buffer_seconds / DAY,
         code_sign_key=project.code_sign_key,
         cross_project_id=project.account.cross_project_id,

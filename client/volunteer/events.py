@@ -218,6 +218,7 @@ class Ask(Command):
     seqno: int
     work_seconds: float
     work_instances: float
+    estimated_delay: float
 
 
 @dataclass(frozen=True, slots=True)

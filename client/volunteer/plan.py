@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -239,7 +240,8 @@ def _contact(
         contact_by=0.0,
     )
     state = state.with_project(asked).starting(work)
-    return state, [Ask(project.url, urls, seqno, seconds, instances)]
+    delay = busy_seconds(state, rules, now) if seconds > 0 else 0.0
+    return state, [Ask(project.url, urls, seqno, seconds, instances, delay)]
 
 
 def _read_master(state: State, project: Project, now: float) -> tuple[State, list[Command]]:
@@ -298,6 +300,21 @@ def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tup
     if idle == 0 and queued > target / 2:
         return 0.0, 0.0
     return max(target - queued, 1.0), idle
+
+
+def busy_seconds(state: State, rules: Rules, now: float) -> float:
+    """Return for how many seconds no slot will be free, estimated from all results held.
+
+    Sent as `estimated_delay`, by which a project decides what can be finished in time.
+    """
+    busy = [0.0] * rules.slots
+    for project in state.projects.values():
+        for held in project.in_phase(*_UNFINISHED):
+            processors = min(project.version_of(held).avg_ncpus, len(busy))
+            slots = max(1, math.ceil(processors))
+            for slot in sorted(range(len(busy)), key=busy.__getitem__)[:slots]:
+                busy[slot] += _remaining(project, held, now) * processors / slots
+    return min(busy, default=0.0)
 
 
 def _stalled(held: HeldFile) -> bool:

@@ -228,7 +228,8 @@ KIND: Final = slice(Candidate._fields.index("app_id"), Candidate._fields.index("
 class Assignment(NamedTuple):
     """A candidate that the host may have: in which version, how fast, how long, until when.
 
-    `seconds` is how long it is estimated to take; `delay` how long the host has to report it;
+    `seconds` is the estimated time from start to end on this host, which may compute only a part of
+    that time (`HostFacts.active_fraction`); `delay` how long the host has to report it;
     `replicate` says that this host's answer alone will not do (adaptive replication).
     """
 

@@ -16,7 +16,7 @@ from scheduler.facts.handout import Given, Work
 from scheduler.facts.hosts import HeldResult, HostFacts, OwnVersion, VersionFacts, Wish
 from scheduler.operations import broadcasts, claim, refusals, search
 from scheduler.operations.search import Search
-from scheduler.policy import allotment, limits, lost, selection
+from scheduler.policy import allotment, estimates, limits, lost, selection
 from scheduler.queries import handout
 from scheduler.queries.catalog import Catalog, Offer, Records
 
@@ -139,7 +139,12 @@ def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
             "resend_results",
             {
                 "result_ids": [result.id for result in lost_ones],
-                "deadlines": [lost.new_deadline(r, now=now) for r in lost_ones],
+                "deadlines": [
+                    lost.new_deadline(
+                        result, now=now, active_fraction=_active_fraction(result, work, host)
+                    )
+                    for result in lost_ones
+                ],
                 "host_id": host.id,
                 "now": now,
             },
@@ -151,6 +156,11 @@ def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
             {"result_ids": [result.id for result in holdings.give_up], "now": now},
         )
         work.given_up = [result.name for result in holdings.give_up]
+
+
+def _active_fraction(result: HeldResult, work: Work, host: HostFacts) -> float:
+    version = work.versions.get(result.app_version_id or 0)
+    return estimates.active_share(host, on_gpu=bool(version and version.facts.device))
 
 
 def _search(work: Work, asking: Asking, config: ProjectConfig, *, now: datetime) -> Search | None:

@@ -42,7 +42,8 @@ class Search:
     """What one host looks for, and what it has found so far.
 
     `lanes` are the rows of work in which there may be something for it, `near` the workunits whose
-    files it has; `feasible` is what it may have on each device, best first, and more than it needs.
+    files it has; `feasible` is what it may have on each device, best first, and more than it needs;
+    `saturated` are devices for which more would miss its deadline (`selection.Choice`).
     """
 
     work: Work
@@ -54,6 +55,7 @@ class Search:
     near: frozenset[int] = frozenset()
     spare: int = selection.SPARE
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
+    saturated: set[str] = field(default_factory=set)
     found: dict[LaneKey | None, Mapping[int, Candidate]] = field(default_factory=dict)
     open_lanes: dict[LaneKey, Cursor] = field(default_factory=dict)
     seen: dict[LaneKey, Cursor] = field(default_factory=dict)
@@ -64,14 +66,26 @@ class Search:
         return any(self.feasible.values())
 
     @property
+    def found_count(self) -> int:
+        """How many results the host may have."""
+        return sum(map(len, self.feasible.values()))
+
+    @property
     def has_enough(self) -> bool:
         """Whether every device's wish is met, with some to spare."""
+        return not any(self._unmet())
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether on every device whose wish is not met, more would miss its deadline."""
+        return all(wish.device in self.saturated for wish in self._unmet())
+
+    def _unmet(self) -> Iterable[Wish]:
         for wish in self.wishes:
             found = self.feasible.get(wish.device, ())
             most = self.needed(wish)
             if wish.anything and (not most or len(found) < most + self.spare):
-                return False
-        return True
+                yield wish
 
     def needed(self, wish: Wish) -> int:
         """How many of what was found meet a wish."""
@@ -133,6 +147,8 @@ def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
 def find(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -> None:
     """Judge page after page of candidates until each host has enough, or there are no more.
 
+    A host whose queue is full before is done at the first page that brings nothing.
+
     Who began at a mark and found nothing looks from the beginning.
     """
     marked = []
@@ -165,7 +181,7 @@ def find_beyond(
 def _look(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -> None:
     for search in searches:
         search.spare = selection.SPARE if len(searches) == 1 else selection.SPARE_TOGETHER
-        search.found, search.feasible, search.seen = {}, {}, {}
+        search.found, search.feasible, search.seen, search.saturated = {}, {}, {}, set()
         search.work.come_again = False
     looking = [search for search in searches if search.lanes]
     # Before any is judged, nobody knows how long a result takes: a page too short is turned.
@@ -176,11 +192,17 @@ def _look(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
         if not looking:
             return
         _read(looking, size << 2 * turned, is_first=not turned, now=now)
+        unfinished = []
         for search in looking:
+            found_before = search.found_count
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.found_any:
                 _host_marks.keep(search.host.id, search.seen, now=now)
-        looking = [search for search in looking if search.open_lanes and not search.has_enough]
+            # A saturated host gets something: only a page that helped is worth a longer one.
+            is_stuck = search.is_saturated and search.found_count <= found_before
+            if search.open_lanes and not (search.has_enough or is_stuck):
+                unfinished.append(search)
+        looking = unfinished
     for search in looking:
         search.work.come_again = not search.found_any
 
@@ -271,7 +293,7 @@ def _judge_some(
     choice = selection.choose(ordered, host=host, wishes=search.wishes, rules=rules)
     for candidate, why in disliked:
         choice.refuse(candidate, selection.Refusal.TASTE, why)
-    search.feasible = choice.feasible
+    search.feasible, search.saturated = choice.feasible, choice.saturated
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}
     work.lasting = [(c, str(reason), text) for c, reason, text in choice.lasting]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.facts.hosts import HostDescription, Preferences, VersionFacts
+from scheduler.facts.hosts import HostDescription, HostFacts, Preferences, VersionFacts
 
 #: A host that does not say its memory is taken to have this much (PROTOCOL 10.1).
 UNKNOWN_MEMORY_BYTES = 64e6
@@ -61,6 +61,11 @@ def active_fraction(host: HostDescription) -> float:
 def gpu_active_fraction(host: HostDescription) -> float:
     """The share of the time in which this host lets its GPUs compute, within 0.1 and 1."""
     return min(1.0, max(0.1, host.on_frac * host.gpu_active_frac))
+
+
+def active_share(host: HostFacts, *, on_gpu: bool) -> float:
+    """The share of the time in which a host runs a version, by whether it uses a GPU."""
+    return host.gpu_active_fraction if on_gpu else host.active_fraction
 
 
 def flops(version: VersionFacts, fpops: float) -> float:

@@ -152,7 +152,8 @@ class Judge:
         if isinstance(version, tuple):
             return version
         speed = estimates.flops(version, self.host.fpops)
-        seconds = candidate.rsc_fpops_est / speed
+        active = estimates.active_share(self.host, on_gpu=bool(version.device))
+        seconds = candidate.rsc_fpops_est / speed / active
         reliable = candidate.reserved and self._is_reliable(app, version)
         return _Kind(
             app=app,
@@ -245,12 +246,12 @@ class Judge:
     def _late(
         self, version: VersionFacts, seconds: float, delay: timedelta, queued: float
     ) -> Refused | None:
-        # An empty queue may always try: BOINC skips the check then (PROTOCOL 10.3).
+        # BOINC skips the check for an empty queue: a slow host may try one result (PROTOCOL 10.3).
         if queued <= 0:
             return None
-        active = self.host.gpu_active_fraction if version.device else self.host.active_fraction
-        if queued + seconds / active <= delay.total_seconds():
+        if queued + seconds <= delay.total_seconds():
             return None
+        active = estimates.active_share(self.host, on_gpu=bool(version.device))
         return Refusal.DEADLINE, (
             "Tasks won't finish in time: BOINC computes "
             f"{active:.1%} of the time and {queued:.0f} seconds are queued."

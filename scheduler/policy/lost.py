@@ -68,9 +68,12 @@ def _lost(result: HeldResult, holdings: Holdings) -> None:
         holdings.resend.append(result)
 
 
-def new_deadline(result: HeldResult, *, now: datetime) -> datetime:
-    """The deadline of a result sent again: the old one if it can be met, else a whole new one."""
-    takes = timedelta(seconds=result.seconds)
+def new_deadline(result: HeldResult, *, now: datetime, active_fraction: float = 1.0) -> datetime:
+    """The deadline of a result sent again: the old one if it can be met, else a whole new one.
+
+    `active_fraction` is the share of the time in which the host computes.
+    """
+    takes = timedelta(seconds=result.seconds / active_fraction)
     if result.report_deadline and now + takes <= result.report_deadline:
         return result.report_deadline
     return now + result.delay_bound

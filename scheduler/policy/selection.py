@@ -39,13 +39,15 @@ class Choice:
 
     `feasible` holds, by device, assignments in the candidates' order, and more than the wish: some
     may be taken by others before they are claimed.  `lasting` keeps each refusal that will not
-    pass, for those who ask why a result finds no host.
+    pass, for those who ask why a result finds no host.  `saturated` are the devices for which
+    a result was refused only because of those chosen before it: it would miss its deadline.
     """
 
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
     refused: Counter[Refusal] = field(default_factory=Counter)
     example: dict[Refusal, str] = field(default_factory=dict)
     lasting: list[tuple[Candidate, Refusal, str]] = field(default_factory=list)
+    saturated: set[str] = field(default_factory=set)
 
     def refuse(self, candidate: Candidate, reason: Refusal, sentence: str) -> None:
         """Count a refusal; the first sentence of a reason is kept."""
@@ -133,7 +135,10 @@ def choose(
     judge = Judge(host, rules)
     taken: set[int] = set()
     for wish in wishes:
-        found = choice.feasible[wish.device] = _serve(wish, candidates, judge, taken)
+        found, is_saturated = _serve(wish, candidates, judge, taken)
+        choice.feasible[wish.device] = found
+        if is_saturated:
+            choice.saturated.add(wish.device)
         if wish is not wishes[-1]:
             # What is only to spare may go to the next device; a claim gives none of them twice.
             for spare in found[needed(found, wish, room=rules.rooms.total) :]:
@@ -150,10 +155,15 @@ def choose(
 
 def _serve(
     wish: Wish, candidates: Iterable[Candidate], judge: Judge, taken: set[int]
-) -> list[Assignment]:
-    """What one device may have: as much as meets its wish, and some to spare."""
+) -> tuple[list[Assignment], bool]:
+    """Return the assignments that meet one device's wish, with spare ones.
+
+    The second value is whether a candidate was refused because of those chosen before it: each
+    adds to the queue, as in BOINC's `update_estimated_delay`, also where the queue was empty.
+    """
     found: list[Assignment] = []
-    device, ncpus = wish.device, judge.host.ncpus
+    is_saturated = False
+    device, devices = wish.device, _devices(judge.host, wish)
     queued, to_spare = wish.queued_seconds, 0
     seconds, instances = wish.seconds, wish.instances
     most, rivals = (SPARE_TOGETHER, 0) if judge.rules.together else (MOST_TO_SPARE, RIVALS)
@@ -164,17 +174,24 @@ def _serve(
         if isinstance(verdict, Assignment):
             taken.add(candidate.workunit_id)
             found.append(verdict)
-            if queued:
-                queued += verdict.seconds / ncpus
+            used = _used(verdict, wish)
+            queued += verdict.seconds * used / devices
             if seconds <= 0 and instances <= 0 and device != SENSOR:
                 to_spare += 1
                 if to_spare >= most + rivals * (len(found) - to_spare):
                     break
-            used = _used(verdict, wish)
             seconds, instances = seconds - verdict.seconds * used, instances - used
         elif verdict is not None:
+            is_saturated |= bool(found) and verdict[0] == Refusal.DEADLINE
             judge.why[candidate.result_id] = verdict
-    return found
+    return found, is_saturated
+
+
+def _devices(host: HostFacts, wish: Wish) -> int:
+    """How many devices of the wished kind share the queue; at least one."""
+    if not wish.device or wish.device == SENSOR:
+        return max(1, host.ncpus)
+    return max(1, sum(gpu.count for gpu in host.machine.gpus if gpu.kind == wish.device))
 
 
 def _used(assignment: Assignment, wish: Wish) -> float:

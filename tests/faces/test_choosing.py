@@ -466,6 +466,14 @@ def test_what_is_sent_adds_up_over_a_day() -> None:
     assert record_of(client).results_today == 1
 
 
+def test_a_host_with_an_empty_queue_gets_no_more_than_it_can_report_in_time() -> None:
+    workunits(an_app(), 15, delay_bound=timedelta(hours=1), rsc_fpops_est=3600e9)
+    client = attached()
+    computer = messages.HostInfo(p_ncpus=1, m_nbytes=8e9, d_free=1e11, d_total=2e11, p_fpops=1e9)
+    reply = client.ask(cpu_req_secs=0.6 * 86400, cpu_req_instances=1, host_info=computer)
+    assert len(reply.results) == 1
+
+
 def test_a_host_that_seldom_computes_is_given_less_to_queue() -> None:
     workunits(an_app(), 1, delay_bound=timedelta(hours=2), rsc_fpops_est=3600e9)
     client = attached()

@@ -16,6 +16,7 @@ from django.utils import timezone
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
 from scheduler.operations import search
+from scheduler.queries import handout
 from scheduler.rpc import front
 from scheduler.sql import plans
 from scheduler.wire import messages, replies, requests
@@ -188,6 +189,23 @@ def test_more_misfits_than_one_request_judges_is_not_called_no_work(
     workunits(an_app(), 30, rsc_memory_bound=1e15)
     reply = a_client().ask(cpu_req_secs=1)
     assert any("too recent" in text for text in texts(reply))
+
+
+def test_a_host_whose_queue_is_full_stops_at_the_first_page_that_brings_nothing(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.PROJECT = replace(settings.PROJECT, candidates_per_page=3)
+    workunits(an_app(), 60, delay_bound=timedelta(hours=1), rsc_fpops_est=3600e9)
+    read, sizes = handout.candidates, []
+
+    def read_and_note(lanes: Any, **facts: Any) -> Any:
+        sizes.append(max(lane.page for lane in lanes))
+        return read(lanes, **facts)
+
+    client = a_client()
+    monkeypatch.setattr(handout, "candidates", read_and_note)
+    assert len(client.ask_for_work(seconds=3600.0)) == 1
+    assert sizes == [3, 12]
 
 
 def test_the_twins_of_what_an_account_had_do_not_starve_its_hosts(settings: Any) -> None:

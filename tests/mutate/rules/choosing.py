@@ -217,6 +217,11 @@ RULES = (
         (SELECTION,),
     ),
     Switch(
+        "What one request brings is queued",
+        Code("scheduler.policy.selection:_devices", always(float("inf"))),
+        (SELECTION, CHOOSING),
+    ),
+    Switch(
         "The time a host computes counts",
         Code("scheduler.policy.estimates:active_fraction", always(1.0)),
         (CHOOSING,),

@@ -121,7 +121,40 @@ def test_a_new_project_without_a_scheduler_is_looked_up_first() -> None:
     assert client.tick() == [events.ReadMasterPage(URL)]
     assert client.tick() == []
     client.happens(events.MasterPageRead, scheduler_urls=("http://s/",))
-    assert client.tick() == [events.Ask(URL, ("http://s/",), 0, 200.0, 2.0)]
+    assert client.tick() == [events.Ask(URL, ("http://s/",), 0, 200.0, 2.0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("names", "ncpus", "delay"),
+    [
+        ((), 1.0, 0.0),
+        (("a",), 1.0, 0.0),
+        (("a", "b"), 1.0, 100.0),
+        (("a", "b", "c"), 1.0, 100.0),
+        (("a",), 2.0, 100.0),
+        (("a", "b"), 2.0, 200.0),
+        (("a",), 8.0, 100.0),
+    ],
+)
+def test_a_request_gives_the_seconds_until_a_slot_is_free(
+    names: tuple[str, ...], ncpus: float, delay: float
+) -> None:
+    """Two slots; each result takes 100 seconds."""
+    client = Client(rules=replace(RULES, buffer_seconds=1e6))
+    version = replace(a_reply().app_versions[0], avg_ncpus=ncpus)
+    if names:
+        client.gets(*names, app_versions=(version,))
+    client.happens(events.UpdateWanted)
+    (ask,) = [command for command in client.tick() if isinstance(command, events.Ask)]
+    assert ask.work_seconds > 0
+    assert ask.estimated_delay == delay
+
+
+def test_a_request_without_work_gives_no_delay() -> None:
+    client = Client(rules=replace(RULES, buffer_seconds=1.0)).with_running("a", "b")
+    client.happens(events.UpdateWanted)
+    (ask,) = [command for command in client.tick() if isinstance(command, events.Ask)]
+    assert (ask.work_seconds, ask.estimated_delay) == (0.0, 0.0)
 
 
 def test_a_result_is_fetched_run_uploaded_reported_and_forgotten() -> None:

@@ -155,7 +155,8 @@ def test_a_workunit_stays_in_the_class_of_its_first_host(
         (3600, 1.0, True),
         (86400 - 3600, 1.0, True),
         (86400 - 3599, 1.0, False),
-        (80000, 0.5, False),
+        (86400 - 7200, 0.5, True),
+        (86400 - 7199, 0.5, False),
     ],
 )
 def test_a_queue_must_leave_time_before_the_deadline(
@@ -177,8 +178,66 @@ def test_what_was_chosen_before_counts_as_queued() -> None:
     assert choice.refused == {Refusal.DEADLINE: 7}
 
 
+@pytest.mark.parametrize(
+    ("host", "version", "delay_hours", "fits"),
+    [
+        ({}, {}, 1, 1),
+        ({}, {}, 3, 3),
+        ({"ncpus": 4}, {}, 2, 5),
+        ({"ncpus": 8}, {"avg_ncpus": 8.0}, 3, 3),
+        ({"ncpus": 8}, {"avg_ncpus": 2.0}, 3, 9),
+        ({"active_fraction": 0.25}, {}, 12, 3),
+    ],
+)
+def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
+    host: dict[str, Any], version: dict[str, Any], delay_hours: int, fits: int
+) -> None:
+    """Each takes one hour; the queue grows by avg_ncpus / ncpus hours over the active fraction."""
+    facts = {
+        "rsc_fpops_est": 3600e9 * version.get("avg_ncpus", 1),
+        "rsc_disk_bound": 1,
+        "delay_bound": timedelta(hours=delay_hours),
+    }
+    choice = look(
+        *(a_candidate(workunit_id=n, result_id=n, **facts) for n in range(99)),
+        host=a_host(**host),
+        wish=Wish(seconds=1e9),
+        versions={1: [a_version(**version)]},
+    )
+    assert choice.found == fits
+    assert choice.refused == {Refusal.DEADLINE: 99 - fits}
+    assert choice.saturated == {""}
+
+
+@pytest.mark.parametrize(("active", "fits"), [(1.0, 7), (0.5, 2)])
+def test_the_queue_of_gpus_grows_by_the_share_of_them_that_a_result_uses(
+    active: float, fits: int
+) -> None:
+    version = a_version(device="nvidia", device_count=0.5)
+    facts = {"rsc_disk_bound": 1, "delay_bound": timedelta(minutes=150)}
+    choice = look(
+        *(a_candidate(workunit_id=n, result_id=n, **facts) for n in range(30)),
+        host=a_host(
+            gpu_active_fraction=active, machine=Machine(gpus=(Gpu(kind="nvidia", count=2),))
+        ),
+        wish=Wish(seconds=1e9, device="nvidia"),
+        versions={1: [version]},
+    )
+    assert choice.found == fits
+    assert choice.saturated == {"nvidia"}
+
+
+def test_time_asked_for_is_filled_by_what_the_active_fraction_makes_of_an_estimate() -> None:
+    wish = Wish(seconds=8 * 3600.0)
+    candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(30)]
+    choice = look(*candidates, host=a_host(active_fraction=0.25), wish=wish)
+    assert [each.seconds for each in chosen(choice)][:1] == [4 * 3600.0]
+    assert selection.needed(chosen(choice), wish, room=30) == 2
+
+
 def test_no_more_are_judged_than_may_be_needed() -> None:
-    candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(99)]
+    facts: dict[str, Any] = {"rsc_disk_bound": 1, "delay_bound": timedelta(days=9)}
+    candidates = [a_candidate(workunit_id=n, result_id=n, **facts) for n in range(99)]
     choice = look(*candidates, wish=Wish(seconds=2 * 3600.0))
     assert choice.found == 2 + selection.MOST_TO_SPARE + 2 * selection.RIVALS
 
@@ -320,7 +379,8 @@ def test_a_host_that_is_not_trusted_gets_company(
 
 
 def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
-    candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(500)]
+    facts: dict[str, Any] = {"rsc_disk_bound": 1, "delay_bound": timedelta(days=99)}
+    candidates = [a_candidate(workunit_id=n, result_id=n, **facts) for n in range(500)]
     choice = look(
         *candidates,
         app={"target_nresults": 2},
@@ -687,3 +747,10 @@ def test_a_lost_result_keeps_its_deadline_while_it_can_be_met() -> None:
     assert lost.new_deadline(held, now=NOON) == held.report_deadline
     late = NOON + timedelta(hours=23, minutes=59, seconds=30)
     assert lost.new_deadline(held, now=late) == late + held.delay_bound
+
+
+def test_a_lost_result_gets_a_new_deadline_where_the_host_is_too_seldom_active() -> None:
+    held = a_held(seconds=3600.0)
+    now = held.report_deadline - timedelta(hours=3)
+    assert lost.new_deadline(held, now=now, active_fraction=0.5) == held.report_deadline
+    assert lost.new_deadline(held, now=now, active_fraction=0.25) == now + held.delay_bound
