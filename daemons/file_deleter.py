@@ -2,12 +2,14 @@
 
 Outputs belong to one result: they are unlinked, then the result is settled.  Inputs are shared: a
 workunit drops its references, a file without references is doomed (no submission finds it again),
-then unlinked, then its row dropped.  Every step may be repeated, so no lease is needed.
+then unlinked, then its row dropped, and then the workunit is settled.  Every step may be repeated,
+so no lease is needed.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,12 +34,12 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Delete outputs, drop references to inputs, delete files that nobody refers to."""
     share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
     outputs = _delete_outputs(share, now=now)
-    inputs = _drop_inputs(share, now=now)
+    inputs = _delete_inputs(share, now=now)
     doomed = _delete_doomed(share, now=now)
     return Tally(
         noun="rows",
         seen=outputs.seen + inputs.seen + doomed.seen,
-        counts={**outputs.counts, **inputs.counts, **doomed.counts},
+        counts=dict(Counter(outputs.counts) + Counter(inputs.counts) + Counter(doomed.counts)),
         more=outputs.more or inputs.more or doomed.more,
     )
 
@@ -87,43 +89,88 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
     )
 
 
-def _drop_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
+def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
+    """Drop workunits' references to inputs, unlink those without others, settle the workunits.
+
+    A workunit stays READY until its files are gone from disk, and is an ERROR while one cannot be
+    deleted.  A file that something else refers to is left to the last that drops its reference.
+    """
+    rows, doomed = _drop_references(share, now=now)
+    if not rows:
+        return Tally()
+    files = sql.fetch("read_doomed_inputs", {"workunit_ids": [row["id"] for row in rows]}, PACKAGE)
+    deleted, kept = _delete_files({file["name"]: file["id"] for file in files}, now=now)
+    failed = {file["workunit_id"] for file in files if file["name"] in kept}
+    settled = sql.fetch(
+        "settle_deleted_inputs",
+        {
+            "now": now,
+            "ids": [row["id"] for row in rows],
+            "sources_read": [row["file_delete_state"] for row in rows],
+            "targets": [
+                int(FileDeleteState.ERROR if row["id"] in failed else FileDeleteState.DONE)
+                for row in rows
+            ],
+            "again_ats": [now + RETRY_AFTER if row["id"] in failed else None for row in rows],
+            "sources": _INPUT_SOURCES,
+            "axis": Axis.WORKUNIT_FILES.value,
+            "done": int(FileDeleteState.DONE),
+            "deleted": Because.DELETED.value,
+            "failed": Because.COULD_NOT_DELETE.value,
+            "by": Actor.FILE_DELETER.value,
+        },
+        PACKAGE,
+    )
+    done = sum(row["target"] == FileDeleteState.DONE for row in settled)
+    return Tally(
+        seen=len(rows),
+        counts={
+            "workunits rid of inputs": done,
+            "workunits with inputs kept by an error": len(failed),
+            "files doomed": doomed,
+            "files deleted": deleted,
+            "files kept by an error": len(kept),
+        },
+        more=len(rows) >= share["limit"] and bool(settled),
+    )
+
+
+def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict[str, Any]], int]:
+    """Return the workunits that need no inputs any more, and how many files were doomed.
+
+    A workunit whose references were dropped before is among them until it is DONE.
+    """
     with transaction.atomic():
         rows = sql.fetch("lock_deletable_inputs", {**share, "sources": _INPUT_SOURCES}, PACKAGE)
         if not rows:
-            return Tally()
+            return [], 0
         workunits = {"workunit_ids": [row["id"] for row in rows]}
         files = sql.fetch("lock_their_files", workunits, PACKAGE)
         sql.execute("drop_input_references", workunits, PACKAGE)
         doomed = sql.execute(
             "doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
         )
-        sql.execute(
-            "settle_deleted_inputs",
-            {
-                "now": now,
-                "ids": [row["id"] for row in rows],
-                "states": [row["file_delete_state"] for row in rows],
-                "sources": _INPUT_SOURCES,
-                "target": int(FileDeleteState.DONE),
-                "axis": Axis.WORKUNIT_FILES.value,
-                "because": Because.DELETED.value,
-                "by": Actor.FILE_DELETER.value,
-            },
-            PACKAGE,
-        )
+    return rows, doomed
+
+
+def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
+    """Unlink doomed files that no workunit above has brought: of versions, holds and requests."""
+    rows = sql.fetch("read_doomed_files", share, PACKAGE)
+    if not rows:
+        return Tally()
+    deleted, kept = _delete_files({row["name"]: row["id"] for row in rows}, now=now)
     return Tally(
         seen=len(rows),
-        counts={"workunits rid of inputs": len(rows), "files doomed": doomed},
+        counts={"files deleted": deleted, "files kept by an error": len(kept)},
         more=len(rows) >= share["limit"],
     )
 
 
-def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
-    rows = sql.fetch("read_doomed_files", share, PACKAGE)
-    if not rows:
-        return Tally()
-    kept = storage.delete_downloads([row["name"] for row in rows])
+def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str, str]]:
+    """Unlink doomed files and drop their rows; return how many, and name -> error of the others."""
+    if not ids:
+        return 0, {}
+    kept = storage.delete_downloads(list(ids))
     # A store that is away gives one reason for all.
     by_reason: dict[str, list[str]] = {}
     for name, reason in kept.items():
@@ -134,14 +181,10 @@ def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
     dropped = sql.fetch(
         "drop_doomed_files",
         {
-            "gone_ids": [row["id"] for row in rows if row["name"] not in kept],
-            "kept_ids": [row["id"] for row in rows if row["name"] in kept],
+            "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
+            "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
             "again_at": now + RETRY_AFTER,
         },
         PACKAGE,
     )
-    return Tally(
-        seen=len(rows),
-        counts={"files deleted": len(dropped), "files kept by an error": len(kept)},
-        more=len(rows) >= share["limit"],
-    )
+    return len(dropped), kept

@@ -1,30 +1,50 @@
--- Settle locked workunits that need no input file any more.
-WITH was AS (
+-- Settle workunits whose input files were deleted, or could not be.
+WITH tried AS (
     SELECT *
-    FROM unnest(%(ids)s::bigint[], %(states)s::smallint[]) AS u (id, file_delete_state)
+    FROM unnest(
+        %(ids)s::bigint[],
+        %(sources_read)s::smallint[],
+        %(targets)s::smallint[],
+        %(again_ats)s::timestamptz[]
+    ) AS t (id, source, target, again_at)
+),
+
+-- What is locked is settled in the next pass: its files are gone then, which is no error.
+locked AS (
+    SELECT id
+    FROM workunit
+    WHERE id = any(%(ids)s::bigint[])
+    ORDER BY id
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 
 settled AS (
     UPDATE workunit AS w
     SET
-        file_delete_state = %(target)s::smallint,
-        file_delete_after = NULL
-    FROM was
+        file_delete_state = tried.target,
+        file_delete_after = tried.again_at
+    FROM tried
     WHERE
-        w.id = was.id
-        AND w.file_delete_state = was.file_delete_state
+        w.id = tried.id
+        -- An array, not a join: estimates of arrays are so low that two lists are joined row by row.
+        AND w.id = any(array(SELECT id FROM locked))
+        AND w.file_delete_state = tried.source
         AND w.file_delete_state = any(%(sources)s::smallint[])
-    RETURNING w.id, was.file_delete_state AS source
+    RETURNING w.id, tried.source, w.file_delete_state AS target
+),
+
+written AS (
+    INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
+    SELECT
+        %(now)s::timestamptz,
+        id,
+        %(axis)s::smallint,
+        source,
+        target,
+        CASE WHEN target = %(done)s::smallint THEN %(deleted)s::smallint ELSE %(failed)s::smallint END,
+        %(by)s::smallint
+    FROM settled
+    WHERE source <> target AND %(ledger)s::boolean
 )
 
-INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
-SELECT
-    %(now)s::timestamptz,
-    id,
-    %(axis)s::smallint,
-    source,
-    %(target)s::smallint,
-    %(because)s::smallint,
-    %(by)s::smallint
-FROM settled
-WHERE %(ledger)s::boolean
+SELECT id, target FROM settled

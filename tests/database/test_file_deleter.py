@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from daemons import file_deleter, transitioner
+from daemons.tally import Shard
 from scheduler import storage
 from scheduler.facts.hosts import Report
 from scheduler.facts.work import output_name
@@ -106,6 +107,78 @@ def test_inputs_go_with_the_last_workunit_that_refers_to_them():
     assert not storage.download_path(shared.name).exists()
 
 
+def test_a_workunit_is_done_only_after_its_inputs_are_unlinked(monkeypatch):
+    workunit, file = a_ready_workunit()
+    delete, states = storage.delete_downloads, []
+
+    def note_and_delete(names):
+        workunit.refresh_from_db()
+        states.append((names, workunit.file_delete_state))
+        return delete(names)
+
+    monkeypatch.setattr(storage, "delete_downloads", note_and_delete)
+    a_pass(file_deleter)
+    workunit.refresh_from_db()
+    assert states == [([file.name], 1)]
+    assert workunit.file_delete_state == 2
+    assert not storage.download_path(file.name).exists()
+
+
+def test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour(caplog):
+    workunit, file = a_ready_workunit()
+    other, _ = a_ready_workunit()
+    path = storage.download_path(file.name)
+    path.unlink()
+    path.mkdir()
+    a_pass(file_deleter)
+    workunit.refresh_from_db()
+    other.refresh_from_db()
+    assert (workunit.file_delete_state, workunit.file_delete_after) == (3, rows.hours(1))
+    assert (other.file_delete_state, other.file_delete_after) == (2, None)
+    assert "could not delete file" in caplog.text
+    assert a_pass(file_deleter, now=rows.hours(0.9)).seen == 0
+    a_pass(file_deleter, now=rows.hours(1))
+    workunit.refresh_from_db()
+    assert workunit.file_delete_after == rows.hours(2)
+    path.rmdir()
+    a_pass(file_deleter, now=rows.hours(2))
+    workunit.refresh_from_db()
+    assert (workunit.file_delete_state, workunit.file_delete_after) == (2, None)
+    assert not File.objects.exists()
+    assert moves(workunit) == ["workunit files: READY→ERROR", "workunit files: ERROR→DONE"]
+    assert moves(other) == ["workunit files: READY→DONE"]
+
+
+def test_a_deleter_that_dies_before_it_unlinks_leaves_the_workunit_ready(monkeypatch):
+    workunit, file = a_ready_workunit()
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "delete_downloads", lambda _names: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            a_pass(file_deleter)
+    workunit.refresh_from_db()
+    assert workunit.file_delete_state == 1
+    a_pass(file_deleter)
+    workunit.refresh_from_db()
+    assert workunit.file_delete_state == 2
+    assert [past["name"] for past in workunit.past_inputs] == [file.name]
+    assert not storage.download_path(file.name).exists()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_deleter_unlinks_the_inputs_of_its_share_of_workunits(index):
+    app = rows.an_app()
+    made = [a_ready_workunit(app) for _ in range(4)]
+    shared = made[0][1]
+    a_ready_workunit(app, file=shared)
+    a_pass(file_deleter, shard=Shard(index, 2))
+    for workunit, file in made[1:]:
+        workunit.refresh_from_db()
+        is_own = workunit.pk % 2 == index
+        assert workunit.file_delete_state == (2 if is_own else 1)
+        if is_own:
+            assert not storage.download_path(file.name).exists()
+
+
 def test_a_file_that_an_app_version_uses_stays():
     workunit, file = a_ready_workunit()
     version = rows.an_app_version(workunit.app)
@@ -188,8 +261,8 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
         workunit, _ = a_ready_workunit(app)
         a_ready_result(workunit, host=host)
     now = rows.hours(0) + timedelta(seconds=1)
-    # Two for outputs; five for inputs and their transaction; two for doomed files.
-    assert statements_of(lambda: a_pass(file_deleter, now=now)) == 11
+    # Two for outputs; nine for inputs, a transaction among them; one for other doomed files.
+    assert statements_of(lambda: a_pass(file_deleter, now=now)) == 12
     assert not File.objects.exists()
     assert not Result.objects.exclude(file_delete_state=2).exists()
     assert not Workunit.objects.exclude(file_delete_state=2).exists()

@@ -60,8 +60,18 @@ RULES = (
     ),
     Switch(
         "A file is deleted when its doom is committed, not before",
-        Code("daemons.file_deleter:_drop_inputs", made=_within_the_transaction),
+        Code("daemons.file_deleter:_drop_references", made=_within_the_transaction),
         (WALKS,),
+    ),
+    Switch(
+        "Inputs that could not be deleted are an error of their workunit",
+        Sql(
+            "settle_deleted_inputs",
+            "file_delete_state = tried.target",
+            "file_delete_state = 2",
+            "daemons.sql",
+        ),
+        ("tests/database/test_file_deleter.py",),
     ),
     Switch(
         "A file lies in its place before its row is committed",

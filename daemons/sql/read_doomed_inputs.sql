@@ -1,0 +1,18 @@
+-- Doomed files among the past inputs of workunits: those that are to be deleted from disk.
+-- Each is looked up by itself: a join would read all files there are.
+SELECT
+    w.id AS workunit_id,
+    doomed.id,
+    doomed.name
+FROM workunit AS w
+CROSS JOIN LATERAL jsonb_array_elements(w.past_inputs) AS past (input)
+CROSS JOIN LATERAL (
+    SELECT
+        file.id,
+        file.name
+    FROM file
+    -- In words that the partial index does not answer to: it would be read from end to end.
+    WHERE file.name = past.input ->> 'name' AND (file.doomed_at IS NULL) IS FALSE
+    LIMIT 1
+) AS doomed
+WHERE w.id = any(%(workunit_ids)s::bigint[])
