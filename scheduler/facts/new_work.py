@@ -74,6 +74,7 @@ class NewWorkunit:
     `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and `rsc_disk_bound` bytes,
     `rsc_bandwidth_bound` bytes per second.  Numbers that are None follow `min_quorum`.  Without
     a name one is made.  `held` ones get no results until they are released.
+    `pending_dependency_count` must be 0: only `NewBatch.after` makes workunits wait.
 
     `priority` None is 0, or the submitter's fair share where the project has it on.  `keywords`
     are BOINC's numbers of keywords, with commas between.  `app_version_num` 0 takes any version;

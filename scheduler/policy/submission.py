@@ -321,7 +321,6 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         ("priority", workunit.priority or 0, _MAX_INT),
         ("size_class", workunit.size_class, _MAX_SMALLINT),
         ("app_version_num", workunit.app_version_num, _MAX_INT),
-        ("pending_dependency_count", workunit.pending_dependency_count, _MAX_INT),
     ):
         if not -most <= number <= most:
             yield Fault(f"{name} is {number}.", f"give a number up to {most}.")
@@ -371,15 +370,11 @@ def _unreadable(name: str) -> Fault:
 
 
 def _release(workunit: NewWorkunit) -> Iterator[Fault]:
-    if workunit.pending_dependency_count < 0:
+    # Only a batch that others follow counts down: a bare count would wait for ever.
+    if workunit.pending_dependency_count != 0:
         yield Fault(
             f"pending_dependency_count is {workunit.pending_dependency_count}.",
-            "give the number of workunits it waits for, or nothing.",
-        )
-    if workunit.held and workunit.pending_dependency_count > 0:
-        yield Fault(
-            "The workunit is to be held and to wait for others as well.",
-            "hold what it waits for, or leave one of the two out.",
+            "leave it out: workunits wait for a batch, named by `after` of their own batch.",
         )
 
 

@@ -41,6 +41,7 @@ STATEMENTS = (
     "results_repeat_their_app",
     "inputs_have_a_workunit",
     "followers_wait",
+    "waiting_workunits_follow_a_batch",
     "no_more_results_than_allowed",
     "one_live_result_per_host",
     "finished_when_assimilated",

@@ -11,14 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.lifecycle import Actor, Axis, Because, ErrorMask, ReleaseState
 from scheduler.models import Account, App, Batch, LedgerEntry, Workunit
 from scheduler.operations import cancel
-from scheduler.operations.submit import NewOutput, NewWorkunit, submit
+from scheduler.operations.submit import NewBatch, NewOutput, NewWorkunit, submit
 
 pytestmark = pytest.mark.django_db
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
-WAITING = NewWorkunit(outputs=GOOD.outputs, pending_dependency_count=1)
 
 
 def an_account(email: str = "ada@example.org") -> Account:
@@ -26,7 +25,7 @@ def an_account(email: str = "ada@example.org") -> Account:
 
 
 def some(
-    *workunits: NewWorkunit, batch: str | None = None, submitter: Account | None = None
+    *workunits: NewWorkunit, batch: NewBatch | str | None = None, submitter: Account | None = None
 ) -> tuple[Workunit, ...]:
     App.objects.get_or_create(name="sieve", defaults={"created_at": NOON})
     done = submit(app="sieve", workunits=workunits, batch=batch, submitter=submitter, now=NOON)
@@ -130,7 +129,10 @@ def test_holding_what_is_held_writes_nothing() -> None:
 
 
 def test_workunits_that_wait_for_others_are_neither_held_nor_released() -> None:
-    (one,) = some(WAITING)
+    ada = an_account()
+    some(GOOD, batch="first", submitter=ada)
+    follower = NewBatch(name="second", after=Batch.objects.get().pk)
+    (one,) = some(GOOD, batch=follower, submitter=ada)
     outcome = cancel.Outcome(changed=0, already=0, finished=0, impossible=1)
     assert cancel.hold(ids=[one.pk], now=LATER) == outcome
     assert cancel.release(ids=[one.pk], now=LATER) == outcome

@@ -12,7 +12,15 @@ from django.core.management import call_command
 
 from daemons import transitioner
 from scheduler import storage
-from scheduler.models import AccountAppCredit, CreditEntry, File, LedgerEntry, Team, WorkunitFile
+from scheduler.models import (
+    AccountAppCredit,
+    Batch,
+    CreditEntry,
+    File,
+    LedgerEntry,
+    Team,
+    WorkunitFile,
+)
 from scheduler.queries.invariants import invariants
 from scheduler.sql import guard
 from tests import rows
@@ -77,6 +85,23 @@ def test_a_forgotten_workunit_is_found(workunit):
 def test_an_end_that_nobody_looks_at_is_found(workunit):
     rows.update(workunit, end_before=rows.hours(5))
     assert broken() == {"nobody_is_forgotten": [workunit.name]}
+
+
+def test_a_workunit_that_waits_for_no_batch_is_found(workunit):
+    bare = rows.a_workunit(
+        workunit.app, release_state=1, pending_dependency_count=1, transition_at=rows.hours(1)
+    )
+    in_the_ledger(bare, 4, 1, because=1, by=1)
+    assert broken() == {"waiting_workunits_follow_a_batch": [bare.name]}
+    submitter = rows.a_host().account
+    first, second = (
+        Batch.objects.create(name=name, submitter=submitter, created_at=NOON)
+        for name in ("first", "second")
+    )
+    rows.update(bare, batch=second)
+    assert broken() == {"waiting_workunits_follow_a_batch": [bare.name]}
+    rows.update(second, after=first)
+    assert broken() == {}
 
 
 def test_a_state_that_the_ledger_does_not_know_is_found(workunit):

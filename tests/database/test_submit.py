@@ -128,13 +128,21 @@ class TestWhatIsWritten:
             )
         ]
 
-    def test_held_and_waiting_workunits_are_not_released(self) -> None:
+    def test_a_bare_count_of_dependencies_is_refused(self) -> None:
+        """No batch would ever let the workunit go."""
         an_app()
-        submit_some(GOOD, replace(GOOD, held=True), replace(GOOD, pending_dependency_count=2))
+        with pytest.raises(
+            BadWorkunits, match=r"pending_dependency_count is 2\..*Hint: leave it out"
+        ):
+            submit_some(GOOD, replace(GOOD, pending_dependency_count=2))
+        assert not Workunit.objects.exists()
+
+    def test_held_workunits_are_not_released(self) -> None:
+        an_app()
+        submit_some(GOOD, replace(GOOD, held=True))
         assert list(Workunit.objects.order_by("id").values_list("release_state", flat=True)) == [
             ReleaseState.RELEASED,
             ReleaseState.HELD,
-            ReleaseState.INACTIVE,
         ]
 
     def test_ids_and_names_come_back_in_the_order_given(self) -> None:

@@ -24,6 +24,11 @@ RULES = (
         (BATCH_TAILS,),
     ),
     Switch(
+        "A bare count of dependencies is refused",
+        Code("scheduler.policy.submission:_release", always(())),
+        (SUBMISSION, "tests/database/test_submit.py"),
+    ),
+    Switch(
         "A size class is one of the app's",
         Code("scheduler.policy.aiming:_size", always(())),
         (AIMING,),

@@ -69,7 +69,11 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
             {"start_after": NOON + timedelta(2), "end_before": NOON + timedelta(1)},
             "end_before is not later than start_after.",
         ),
-        ({"held": True, "pending_dependency_count": 1}, "to be held and to wait for others"),
+        (
+            {"pending_dependency_count": 1},
+            "pending_dependency_count is 1. Hint: leave it out: workunits wait for a batch",
+        ),
+        ({"pending_dependency_count": -1}, "pending_dependency_count is -1."),
         ({"command_line": "a\0b"}, "The command line contains a NUL"),
         ({"command_line": "x" * 65_537}, "The command line has 65537 characters. Hint: give 65536"),
         ({"meta": {"a": "x" * 65_536}}, "meta has 65545 characters as JSON. Hint: give 65536"),

@@ -1,0 +1,11 @@
+-- Every workunit that waits for others is of a batch that follows another.
+SELECT
+    w.name,
+    'waits for ' || w.pending_dependency_count || ', but for no batch: cancel it and submit it again' AS detail
+FROM workunit AS w
+LEFT JOIN batch AS b ON w.batch_id = b.id
+WHERE
+    w.pending_dependency_count > 0
+    AND w.canonical_result_id IS NULL
+    AND w.error_mask = 0
+    AND b.after_id IS NULL
