@@ -147,13 +147,18 @@ def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: da
             "asked_since": asked_since,
             "seen_since": now - sendability.SEEN_WITHIN,
             "max_infeasible": settings.PROJECT.max_infeasible,
+            "counts_after": settings.PROJECT.refusal_counts_after,
         },
         PACKAGE,
     )
     numbers = {
         row["id"]: (row["refused_hosts"], row["seen_hosts"], row["max_infeasible"]) for row in rows
     }
-    hopeless = {key for key, known in numbers.items() if sendability.is_unsendable(*known)}
+    hopeless = {
+        row["id"]
+        for row in rows
+        if sendability.is_unsendable(row["confirmed_hosts"], *numbers[row["id"]])
+    }
     hard = {
         row["id"]
         for row in rows

@@ -64,6 +64,9 @@ PROJECT = ProjectConfig(
     max_in_progress_per_cpu=env.integer("MAX_IN_PROGRESS_PER_CPU", 100, at_least=1),
     daily_quota=env.integer("DAILY_QUOTA", 500),
     max_infeasible=env.integer("MAX_INFEASIBLE", 100, at_least=1),
+    refusal_counts_after=timedelta(
+        seconds=env.integer("REFUSAL_COUNTS_AFTER", 86_400, at_most=2_592_000)
+    ),
     outage_after=timedelta(seconds=env.integer("OUTAGE_AFTER", 600, at_least=60)),
     chance_key=env.text("CHANCE_KEY", "") or SECRET_KEY,
     fair_share=env.boolean("FAIR_SHARE", default=False),

@@ -55,6 +55,9 @@ class ProjectConfig:
     max_infeasible: int = 100
     """So many hosts must be refused a result, each for a lasting reason, until it is given up."""
 
+    refusal_counts_after: timedelta = timedelta(days=1)
+    """A refusal counts once it is repeated after this; at once where no version could ever fit."""
+
     outage_after: timedelta = timedelta(minutes=10)
     """A silence of the web processes longer than this is an outage: deadlines move by it."""
 

@@ -1,5 +1,5 @@
 -- How many hosts that are still about were refused a result which is still not sent, for those
--- workunits to which somebody was refused of late.
+-- workunits to which somebody was refused of late, and for how many of them that is confirmed.
 WITH asked AS (
     SELECT DISTINCT workunit_id
     FROM refusal
@@ -47,17 +47,8 @@ SELECT
     app.name AS app,
     waiting.hard_to_send_at,
     coalesce(app.max_infeasible, %(max_infeasible)s::integer) AS max_infeasible,
-    (
-        SELECT count(*)
-        FROM refusal AS r
-        INNER JOIN host AS h ON r.host_id = h.id
-        WHERE
-            r.workunit_id = waiting.id
-            AND r.at >= coalesce(newest.created_at, '-infinity'::timestamptz)
-            AND h.rpc_at > %(seen_since)s::timestamptz
-            AND NOT h.denied
-            AND h.merged_into_id IS NULL
-    ) AS refused_hosts,
+    refused.confirmed_hosts,
+    refused.hosts AS refused_hosts,
     CASE
         WHEN waiting.target_host_id IS NOT NULL
             THEN (SELECT count(*) FROM about WHERE about.id = waiting.target_host_id)
@@ -70,4 +61,20 @@ SELECT
 FROM waiting
 INNER JOIN app ON waiting.app_id = app.id
 LEFT JOIN newest ON waiting.app_id = newest.app_id
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) AS hosts,
+        count(*) FILTER (
+            WHERE r.counts_at_once
+            OR r.at >= greatest(r.first_at, newest.created_at) + %(counts_after)s::interval
+        ) AS confirmed_hosts
+    FROM refusal AS r
+    INNER JOIN host AS h ON r.host_id = h.id
+    WHERE
+        r.workunit_id = waiting.id
+        AND r.at >= coalesce(newest.created_at, '-infinity'::timestamptz)
+        AND h.rpc_at > %(seen_since)s::timestamptz
+        AND NOT h.denied
+        AND h.merged_into_id IS NULL
+) AS refused
 ORDER BY waiting.id

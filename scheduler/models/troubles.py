@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Now
 
 
 class Refusal(models.Model):
@@ -10,6 +11,10 @@ class Refusal(models.Model):
 
     Only reasons that last count (memory, platform, ...), not those of the moment (a full queue, a
     quota).  No foreign keys: a row goes with its workunit, or when it is old.
+
+    `first_at` is when the host was first refused it, `at` when last.  `counts_at_once` says that no
+    version that the app offers could ever run on the host; others count once they are repeated
+    after a while (`policy.sendability`).
     """
 
     workunit_id = models.BigIntegerField()
@@ -17,6 +22,8 @@ class Refusal(models.Model):
     app_id = models.BigIntegerField()
     reason = models.CharField(max_length=40)
     sentence = models.TextField()
+    counts_at_once = models.BooleanField(default=False, db_default=False)
+    first_at = models.DateTimeField(db_default=Now())
     at = models.DateTimeField()
 
     class Meta:

@@ -101,7 +101,12 @@ def give(
     _give_new(searches, catalog, config, now=now)
     _add_files(works, catalog)
     refusals.remember(
-        [(asking.host, work) for asking, work in zip(askings, works, strict=True)], now=now
+        [
+            (asking.host, asking.platforms, work)
+            for asking, work in zip(askings, works, strict=True)
+        ],
+        catalog=catalog,
+        now=now,
     )
     return works
 

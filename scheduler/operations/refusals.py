@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from scheduler import sql
 from scheduler.facts.handout import Work
 from scheduler.facts.hosts import Candidate, HostFacts
+from scheduler.policy.fit import Refusal
+from scheduler.queries.catalog import Catalog
 
 #: So many refusals of one RPC are remembered, with their workunits.
 MOST_REMEMBERED = 16
@@ -15,23 +17,45 @@ MOST_REMEMBERED = 16
 AGAIN_AFTER = timedelta(hours=1)
 
 
-def remember(works: Iterable[tuple[HostFacts, Work]], *, now: datetime) -> None:
-    """Keep, for those who ask why a result finds no host, who was refused it and why."""
-    rows = [(host, *row) for host, work in works for row in _lasting(work)]
+#: Reasons that concern an app's versions: they count at once if none could ever fit.
+_OF_VERSIONS = frozenset({Refusal.NO_VERSION.value, Refusal.PLAN_CLASS.value})
+
+
+def remember(
+    works: Iterable[tuple[HostFacts, Sequence[str], Work]], *, catalog: Catalog, now: datetime
+) -> None:
+    """Keep, for those who ask why a result finds no host, who was refused it and why.
+
+    Of each host: its facts, its platforms, and what its request came to.
+    """
+    rows = [
+        (host, *row, _counts_at_once(row, host, platforms, catalog))
+        for host, platforms, work in works
+        for row in _lasting(work)
+    ]
     if not rows:
         return
+    hosts, candidates, reasons, sentences, at_once = zip(*rows, strict=True)
     sql.execute(
         "remember_refusals",
         {
-            "workunit_ids": [candidate.workunit_id for _host, candidate, _reason, _text in rows],
-            "host_ids": [host.id for host, _candidate, _reason, _text in rows],
-            "app_ids": [candidate.app_id for _host, candidate, _reason, _text in rows],
-            "reasons": [reason for _host, _candidate, reason, _text in rows],
-            "sentences": [text for _host, _candidate, _reason, text in rows],
+            "workunit_ids": [candidate.workunit_id for candidate in candidates],
+            "host_ids": [host.id for host in hosts],
+            "app_ids": [candidate.app_id for candidate in candidates],
+            "reasons": list(reasons),
+            "sentences": list(sentences),
+            "at_once": list(at_once),
             "again_before": now - AGAIN_AFTER,
             "now": now,
         },
     )
+
+
+def _counts_at_once(
+    row: tuple[Candidate, str, str], host: HostFacts, platforms: Sequence[str], catalog: Catalog
+) -> bool:
+    candidate, reason, _sentence = row
+    return reason in _OF_VERSIONS and catalog.never_fits(candidate.app_id, host.machine, platforms)
 
 
 def _lasting(work: Work) -> list[tuple[Candidate, str, str]]:

@@ -51,13 +51,14 @@ class Parked:
 class Surroundings:
     """What else bears on a workunit: hosts that asked, science that failed, an outage.
 
-    `refused` holds every refusal, newest first; `refused_hosts` and `seen_hosts` only count hosts
-    that are still about, as the timeout checker does.  `target` names for whom alone it is,
-    `predecessor` the batch that its batch follows.
+    `refused` holds every refusal, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
+    only count hosts that are still about, as the timeout checker does.  `target` names for whom
+    alone it is, `predecessor` the batch that its batch follows.
     """
 
     refused: tuple[Refused, ...] = ()
     refused_hosts: int = 0
+    confirmed_hosts: int = 0
     seen_hosts: int = 0
     max_infeasible: int = 0
     target: str = ""
@@ -106,7 +107,7 @@ def explain_sending(around: Surroundings) -> tuple[str, ...]:
         limit = sendability.limit(around.seen_hosts, around.max_infeasible)
         lines.append(
             f"is given up once {_number(limit, 'host')} were refused it: "
-            f"so far {around.refused_hosts} of them"
+            f"so far {around.refused_hosts} of them, {around.confirmed_hosts} confirmed"
         )
     return tuple(lines)
 

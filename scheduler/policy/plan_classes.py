@@ -45,6 +45,14 @@ def usage(plan: PlanClass, machine: Machine) -> Usage | str:
     return _gpu_usage(plan, machine, gpu)
 
 
+def never_fits(plan: PlanClass, machine: Machine) -> bool:
+    """Whether the computer can never run the plan class: its system or processor is another.
+
+    Everything else may change: memory, GPUs, drivers, Docker, preferences, the client.
+    """
+    return any(rule(plan, machine) for rule in (os_fits, vendor_fits, model_fits, features_fit))
+
+
 def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
     """What every plan class asks of a computer, in the order in which it is tried."""
     yield os_fits(plan, machine)

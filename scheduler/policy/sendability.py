@@ -3,6 +3,11 @@
 Time alone never makes a result unsendable: hosts have to ask for work and be refused this very
 result, each for a reason that lasts (memory, platform, ...).  Counted are hosts that are still
 about: seen in the last 30 days, not denied, not merged into another.
+
+A refusal is *confirmed* once it is repeated after `refusal_counts_after` (a day), for memory can be
+bought, preferences changed and versions published; it is at once where no version that is offered
+could ever fit the computer.  Hosts that never ask again confirm nothing, so that refusals alone
+count as well, up to an upper bound.
 """
 
 from __future__ import annotations
@@ -16,12 +21,19 @@ SEEN_WITHIN: Final = timedelta(days=30)
 NEARLY: Final = 0.5
 
 
-def is_unsendable(refused_hosts: int, seen_hosts: int, max_infeasible: int) -> bool:
-    """Whether a result is to be given up: refused to enough hosts, or to all that there are.
+def is_unsendable(
+    confirmed_hosts: int, refused_hosts: int, seen_hosts: int, max_infeasible: int
+) -> bool:
+    """Whether a result is to be given up.
 
-    Where no host was seen at all, nobody has been refused.
+    It is once the refusal is confirmed for `max_infeasible` hosts or for all that there are, or
+    once `max_infeasible` hosts were refused it, confirmed or not.  Where no host was seen at all,
+    none was refused.
     """
-    return refused_hosts > 0 and refused_hosts >= limit(seen_hosts, max_infeasible)
+    return refused_hosts > 0 and (
+        confirmed_hosts >= limit(seen_hosts, max_infeasible)
+        or refused_hosts >= max(1, max_infeasible)
+    )
 
 
 def is_nearly(refused_hosts: int, seen_hosts: int, max_infeasible: int) -> bool:
@@ -30,7 +42,7 @@ def is_nearly(refused_hosts: int, seen_hosts: int, max_infeasible: int) -> bool:
 
 
 def limit(seen_hosts: int, max_infeasible: int) -> int:
-    """How many hosts must have been refused a result until it is given up.
+    """For how many hosts a refusal must be confirmed until the result is given up.
 
     >>> limit(seen_hosts=3, max_infeasible=100)
     3

@@ -146,6 +146,21 @@ class Catalog:
             facts=facts, app=app, api_version="", cmdline="", file_prefix="", is_own=True
         )
 
+    def never_fits(self, app_id: int, machine: Machine, platforms: Sequence[str]) -> bool:
+        """Whether an app offers versions, and none of them could ever run on this host.
+
+        An old client, a missing test preference or an undefined plan class may change.
+        """
+        offered = [
+            row
+            for rows in self.versions.values()
+            for row in rows
+            if row["app_id"] == app_id and not row["deprecated"] and row["platform"] != ANONYMOUS
+        ]
+        return bool(offered) and all(
+            row["platform"] not in platforms or _never_fits(row, machine) for row in offered
+        )
+
     def _version(
         self, row: Mapping[str, Any], machine: Machine, known: Mapping[str, Any] | None
     ) -> Version:
@@ -272,6 +287,16 @@ def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]
         return None, f"The plan class {name} is not defined properly by this project"
     found = plan_classes.usage(plan, machine)
     return (None, found) if isinstance(found, str) else (found, "")
+
+
+def _never_fits(row: Mapping[str, Any], machine: Machine) -> bool:
+    if not row["plan_class"] or row["spec"] is None:
+        return False
+    try:
+        plan = _plan_class(row["plan_class"], dumps(row["spec"], sort_keys=True))
+    except BadPlanClass:
+        return False
+    return plan_classes.never_fits(plan, machine)
 
 
 @lru_cache(maxsize=256)

@@ -132,15 +132,22 @@ def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
     sign = Heartbeat.objects.filter(name="web").values_list("seen_at", flat=True).first()
     is_away = is_silent(sign, now=now, outage_after=settings.PROJECT.outage_after)
     limit = workunit.app.max_infeasible
+    counted = [
+        r
+        for r in refusals
+        if r.host_id in hosts
+        and _is_about(hosts[r.host_id], now=now)
+        and (newest is None or r.at >= newest)
+    ]
     return Surroundings(
         refused=tuple(
             Refused(_host(hosts.get(r.host_id), r.host_id), r.sentence, r.at) for r in refusals
         ),
-        refused_hosts=sum(
-            r.host_id in hosts
-            and _is_about(hosts[r.host_id], now=now)
-            and (newest is None or r.at >= newest)
-            for r in refusals
+        refused_hosts=len(counted),
+        confirmed_hosts=sum(
+            r.counts_at_once
+            or r.at >= max(r.first_at, newest or r.first_at) + settings.PROJECT.refusal_counts_after
+            for r in counted
         ),
         seen_hosts=_seen_hosts(workunit, now=now) if refusals else 0,
         max_infeasible=settings.PROJECT.max_infeasible if limit is None else limit,

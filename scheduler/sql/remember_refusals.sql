@@ -1,24 +1,33 @@
 -- Remembers which hosts were refused which workunits' results, for which lasting reason; the last
 -- word counts, and the same host's is written at most once in a while.
-INSERT INTO refusal AS known (workunit_id, host_id, app_id, reason, sentence, at)
+INSERT INTO refusal AS known (
+    workunit_id, host_id, app_id, reason, sentence, counts_at_once, first_at, at
+)
 SELECT
     r.workunit_id,
     r.host_id,
     r.app_id,
     r.reason,
     r.sentence,
+    r.counts_at_once,
+    %(now)s::timestamptz,
     %(now)s::timestamptz
 FROM unnest(
     %(workunit_ids)s::bigint[],
     %(host_ids)s::bigint[],
     %(app_ids)s::bigint[],
     %(reasons)s::text[],
-    %(sentences)s::text[]
-) AS r (workunit_id, host_id, app_id, reason, sentence)
+    %(sentences)s::text[],
+    %(at_once)s::boolean[]
+) AS r (workunit_id, host_id, app_id, reason, sentence, counts_at_once)
 ORDER BY r.workunit_id, r.host_id
 ON CONFLICT (workunit_id, host_id) DO UPDATE
 SET
     reason = excluded.reason,
     sentence = excluded.sentence,
+    counts_at_once = excluded.counts_at_once,
     at = excluded.at
-WHERE known.reason <> excluded.reason OR known.at < %(again_before)s::timestamptz
+WHERE
+    known.reason <> excluded.reason
+    OR known.counts_at_once <> excluded.counts_at_once
+    OR known.at < %(again_before)s::timestamptz

@@ -119,13 +119,14 @@ def test_a_result_says_what_may_happen_next():
 # Who asked, and why nobody was given it
 
 
-def refuse(workunit, host, sentence="too little memory", at=NOON):
+def refuse(workunit, host, sentence="too little memory", at=NOON, first_at=None):
     Refusal.objects.create(
         workunit_id=workunit.pk,
         host_id=host.pk,
         app_id=workunit.app_id,
         reason="memory",
         sentence=sentence,
+        first_at=first_at or at,
         at=at,
     )
 
@@ -134,12 +135,12 @@ def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given
     workunit = rows.a_workunit(rows.an_app(max_infeasible=2), transition_at=None)
     unsent = rows.a_result(workunit)
     one, other, _third = (rows.a_host(domain_name=name) for name in ("box", "laptop", "idle"))
-    refuse(workunit, one)
+    refuse(workunit, one, first_at=NOON - timedelta(days=1))
     refuse(workunit, other, "needs a GPU", at=NOON - timedelta(minutes=5))
     expected = (
         f"box #{one.pk} asked at 2026-01-01 12:00:00 UTC and was refused: too little memory",
         f"laptop #{other.pk} asked at 2026-01-01 11:55:00 UTC and was refused: needs a GPU",
-        "is given up once 2 hosts were refused it: so far 2 of them",
+        "is given up once 2 hosts were refused it: so far 2 of them, 1 confirmed",
     )
     assert explained(unsent).reasons == ("waits for a host that may have it", *expected)
     assert set(expected) <= set(explained(workunit).reasons)
@@ -154,7 +155,7 @@ def test_hosts_that_are_gone_and_refusals_before_a_new_version_are_named_but_not
     rows.an_app_version(workunit.app)
     reasons = explained(unsent).reasons
     assert sum("was refused" in line for line in reasons) == 2
-    assert reasons[-1] == "is given up once 2 hosts were refused it: so far 0 of them"
+    assert reasons[-1] == "is given up once 2 hosts were refused it: so far 0 of them, 0 confirmed"
 
 
 def test_of_many_hosts_the_last_are_named_and_the_others_counted():

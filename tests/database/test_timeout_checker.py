@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -162,7 +163,9 @@ def test_deadlines_move_by_an_outage_before_anything_is_given_up():
 # What nobody may have
 
 
-def refuse(workunit, *hosts, at=None):
+def refuse(workunit, *hosts, at=None, first_at=None, **fields):
+    """Refuse a workunit to hosts, since a day ago unless `first_at` is given."""
+    at = at or rows.hours(0)
     for host in hosts:
         Refusal.objects.create(
             workunit_id=workunit.pk,
@@ -170,7 +173,9 @@ def refuse(workunit, *hosts, at=None):
             app_id=workunit.app_id,
             reason="memory",
             sentence="needs more memory",
-            at=at or rows.hours(0),
+            at=at,
+            first_at=first_at or at - timedelta(days=1),
+            **fields,
         )
 
 
@@ -196,6 +201,35 @@ def test_a_result_refused_to_every_host_is_given_up():
     a_pass(transitioner)
     refused.refresh_from_db()
     assert refused.error_mask == 1
+
+
+@pytest.mark.parametrize(
+    ("hours", "at_once", "is_given_up"),
+    [(0, False, False), (23.9, False, False), (24, False, True), (0, True, True)],
+)
+def test_a_refusal_counts_once_it_is_repeated_after_a_day(hours, at_once, is_given_up):
+    host = rows.a_host()
+    workunit = an_unsent(target_host=host)
+    refuse(workunit, host, first_at=rows.hours(-hours), counts_at_once=at_once)
+    a_pass(timeout_checker)
+    assert states(workunit) == [(is_given_up, is_given_up)]
+
+
+def test_how_long_a_refusal_must_last_is_a_setting(settings):
+    settings.PROJECT = replace(settings.PROJECT, refusal_counts_after=timedelta(0))
+    workunit = an_unsent()
+    refuse(workunit, rows.a_host(), first_at=rows.hours(0))
+    a_pass(timeout_checker)
+    assert states(workunit) == [(True, True)]
+
+
+def test_hosts_that_never_ask_again_end_it_at_the_upper_bound():
+    hosts = [rows.a_host() for _ in range(5)]
+    workunit, other = (an_unsent(rows.an_app(max_infeasible=most)) for most in (3, 4))
+    for one in (workunit, other):
+        refuse(one, *hosts[:3], first_at=rows.hours(0))
+    a_pass(timeout_checker)
+    assert states(workunit, other) == [(True, True), (False, False)]
 
 
 def test_a_result_refused_to_as_many_hosts_as_its_app_bears_is_given_up():
@@ -233,7 +267,10 @@ def test_what_was_refused_before_the_newest_version_came_does_not_count():
     rows.an_app_version(app, created_at=NOON - timedelta(seconds=10))
     a_pass(timeout_checker)
     assert states(workunit) == [(False, False)]
-    App.objects.get(pk=app.pk).versions.update(created_at=rows.hours(-5))
+    App.objects.get(pk=app.pk).versions.update(created_at=rows.hours(-20))
+    a_pass(timeout_checker)
+    assert states(workunit) == [(False, False)]
+    App.objects.get(pk=app.pk).versions.update(created_at=rows.hours(-25))
     a_pass(timeout_checker)
     assert states(workunit) == [(True, True)]
 

@@ -149,6 +149,18 @@ def test_a_command_has_no_files_but_the_launcher(staff) -> None:
     assert "whose versions have no files" in answer.json()["detail"]
 
 
+def test_a_plan_class_that_is_not_defined_is_refused(staff) -> None:
+    an_app()
+    answer = send(staff, ("run.sh", RUN), platforms=[LINUX], plan_class="mt")
+    assert answer.status_code == 422, answer.content
+    assert "Plan class 'mt' is not defined" in answer.json()["detail"]
+    assert "manage.py plan_class set mt FILE" in answer.json()["hint"]
+    assert not AppVersion.objects.exists()
+    PlanClass.objects.create(name="mt", spec={}, created_at=timezone.now())
+    answer = send(staff, ("run.sh", RUN), platforms=[LINUX], plan_class="mt")
+    assert answer.status_code == 201, answer.content
+
+
 def test_a_container_is_its_image_by_digest_for_hosts_with_an_engine(staff) -> None:
     an_app("container")
     answer = send(staff, image=IMAGE, platforms=[LINUX])

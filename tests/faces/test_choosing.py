@@ -466,6 +466,53 @@ def test_what_is_sent_adds_up_over_a_day() -> None:
     assert record_of(client).results_today == 1
 
 
+def test_a_refusal_is_remembered_with_its_first_moment_and_whether_it_can_pass() -> None:
+    app = an_app()
+    workunits(app, 1, rsc_memory_bound=1e15)
+    client = attached()
+    assert client.ask(cpu_req_secs=1).results == ()
+    (first,) = Refusal.objects.all()
+    assert (first.at, first.counts_at_once) == (first.first_at, False)
+    earlier = first.at - timedelta(hours=25)
+    Refusal.objects.update(first_at=earlier, at=earlier)
+    assert client.ask(cpu_req_secs=1).results == ()
+    (again,) = Refusal.objects.all()
+    assert again.first_at == earlier
+    assert again.at > first.at
+
+
+def test_no_version_counts_at_once_only_where_versions_are_offered_for_others() -> None:
+    AppVersion.objects.all().delete()
+    app = App.objects.create(name="elsewhere", created_at=timezone.now())
+    workunits(app, 1)
+    client = attached()
+    assert client.ask(cpu_req_secs=1).results == ()
+    assert not Refusal.objects.get().counts_at_once
+    windows = Platform.objects.create(name="windows_x86_64")
+    AppVersion.objects.create(app=app, platform=windows, version_num=100, created_at=timezone.now())
+    before = Refusal.objects.get()
+    assert client.ask(cpu_req_secs=1).results == ()
+    again = Refusal.objects.get()
+    assert again.counts_at_once
+    assert again.first_at == before.first_at
+
+
+@pytest.mark.parametrize(
+    ("spec", "at_once"), [({"os_regex": "Plan 9"}, True), ({"docker": True}, False), (None, False)]
+)
+def test_a_plan_class_counts_at_once_only_where_the_computer_can_never_fit(
+    spec: dict[str, Any] | None, at_once: bool
+) -> None:
+    app = an_app()
+    app.versions.update(plan_class="special")
+    if spec is not None:
+        PlanClass.objects.create(name="special", spec=spec, created_at=timezone.now())
+    workunits(app, 1)
+    assert attached().ask(cpu_req_secs=1).results == ()
+    refusal = Refusal.objects.get()
+    assert (refusal.reason, refusal.counts_at_once) == ("plan_class", at_once)
+
+
 def test_a_host_with_an_empty_queue_gets_no_more_than_it_can_report_in_time() -> None:
     workunits(an_app(), 15, delay_bound=timedelta(hours=1), rsc_fpops_est=3600e9)
     client = attached()

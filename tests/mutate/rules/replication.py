@@ -21,6 +21,22 @@ NEVER = timedelta(days=36500)
 
 RULES = (
     Switch(
+        "A refusal counts once it is repeated after a day",
+        Sql(
+            "count_refusals",
+            "r.counts_at_once OR r.at >= greatest(r.first_at, newest.created_at) "
+            "+ %(counts_after)s::interval",
+            "TRUE",
+            "daemons.sql",
+        ),
+        ("tests/database/test_timeout_checker.py",),
+    ),
+    Switch(
+        "A refusal counts at once where no version could ever fit",
+        Code("scheduler.queries.catalog:Catalog.never_fits", always(False)),
+        ("tests/faces/test_choosing.py",),
+    ),
+    Switch(
         "So many errors are borne, and not one more",
         Code("scheduler.policy.replication:has_too_many_errors", always(False)),
         (REPLICATION,),

@@ -30,11 +30,28 @@ from scheduler.policy.sendability import is_nearly, is_unsendable
 def test_a_result_is_given_up_after_so_many_refusals_or_when_all_were_refused(
     refused, seen, most, expected
 ):
-    if is_unsendable(refused, seen, most):
+    if is_unsendable(refused, refused, seen, most):
         said = "give up"
     else:
         said = "nearly" if is_nearly(refused, seen, most) else "wait"
     assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "refused", "seen", "most", "expected"),
+    [
+        (0, 1, 1, 100, False),
+        (1, 1, 1, 100, True),
+        (2, 3, 3, 100, False),
+        (0, 99, 1000, 100, False),
+        (0, 100, 1000, 100, True),
+        (0, 1, 1000, 1, True),
+    ],
+)
+def test_hosts_count_once_their_refusal_is_confirmed_up_to_an_upper_bound(
+    confirmed, refused, seen, most, expected
+):
+    assert is_unsendable(confirmed, refused, seen, most) is expected
 
 
 numbers = st.integers(0, 300)
@@ -42,9 +59,9 @@ numbers = st.integers(0, 300)
 
 @given(numbers, numbers, numbers)
 def test_what_is_given_up_was_near_it(refused, seen, most):
-    assert is_nearly(refused, seen, most) or not is_unsendable(refused, seen, most)
+    assert is_nearly(refused, seen, most) or not is_unsendable(refused, refused, seen, most)
 
 
 @given(numbers, numbers)
 def test_nobody_refused_is_never_a_reason(seen, most):
-    assert not is_unsendable(0, seen, most)
+    assert not is_unsendable(0, 0, seen, most)
