@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
 from scientist import __version__
 from scientist.commands import access, apps, changing, figures, listing, submitting, watching
@@ -23,9 +26,38 @@ logged in
 """
 
 
+#: `-5d` is a value, so that the option that takes it can say what is wrong with it.
+_NEGATIVE = re.compile(r"-\.?\d")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports mistakes in one line with a hint, without the usage."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._negative_number_matcher = _NEGATIVE
+
+    def options(self) -> Iterator[str]:
+        """Yield the names of all options, those of commands below too."""
+        for action in self._actions:
+            yield from action.option_strings
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  no public way to them
+                for below in action.choices.values():
+                    yield from below.options()
+
+    def error(self, message: str) -> NoReturn:
+        """Write one line and exit."""
+        hint = "" if "Hint:" in message else f". Hint: `{self.prog} --help` shows what is possible."
+        wrong = [word for word in message.split() if word.startswith("--")]
+        if message.startswith("unrecognized") and wrong:
+            for near in get_close_matches(wrong[0], set(self.options()), n=1):
+                hint = f". Hint: did you mean {near}?"
+        self.exit(2, f"{self.prog}: {message}{hint}\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe all commands and options."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="scientist",
         description="Submit work to a Manyhands project, watch it, bring the answers home.",
         epilog=_EPILOG,

@@ -90,11 +90,15 @@ class ProblemError(ScientistError):
             one for one in body.get("errors") or () if isinstance(one, Mapping)
         )
         detail = str(body.get("detail") or body.get("title") or f"HTTP status {status}")
+        detail, _, said = detail.partition(" Hint: ")
+        hint = str(body.get("hint") or said)
         lines = [f"  {_fault(one)}" for one in self.errors[:_SHOWN]]
         if len(self.errors) > _SHOWN:
             lines.append(f"  ... and {len(self.errors) - _SHOWN} more.")
-        super().__init__("\n".join([detail, *lines]), str(body.get("hint") or ""))
-        self.detail = detail
+        sentence = "\n".join([detail, *lines])
+        # A fault's own hint is not repeated below all of them.
+        super().__init__(sentence, "" if hint and f"Hint: {hint}" in sentence else hint)
+        self.detail, self.hint = detail, hint
 
     def as_json(self) -> dict[str, Any]:
         """The problem as the project put it."""

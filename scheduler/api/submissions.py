@@ -16,7 +16,7 @@ from scheduler.api.body import JsonObject, Strict
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import CONTENT_TYPE, Problem, problem
-from scheduler.api.streams import Body, cut_short
+from scheduler.api.streams import Body
 from scheduler.operations import bulk, files, idempotency, submitters
 from scheduler.operations.births import DuplicateNames
 from scheduler.operations.new_batches import BatchRefused
@@ -208,31 +208,13 @@ def _from_lines(body: Body) -> tuple[object, Iterator[bulk.Line]]:
             if head.fault is not None:
                 msg = f"Line {number}: {head.fault.sentence}"
                 raise Problem(400, "parse_error", msg, hint=head.fault.hint)
-            return head.said, _until_the_end(lines, is_needed=not body.says_its_end)
+            return head.said, bulk.counted(_read(lines), is_needed=not body.says_its_end)
     msg = 'The body is empty. Hint: begin with a line {"app": "..."}, then a line per workunit.'
     raise Problem(400, "parse_error", msg)
 
 
-def _until_the_end(lines: Iterator[tuple[int, bytes]], *, is_needed: bool) -> Iterator[bulk.Line]:
-    """Read workunits until ``{"count": N}`` says how many there were, where that is needed."""
-    seen, count = 0, None
-    for number, text in lines:
-        if text.strip():
-            line = bulk.read_line(number, text)
-            if isinstance(line.said, dict) and line.said.keys() == {"count"}:
-                count = line.said["count"]
-            elif count is not None:
-                raise cut_short("let the line with the count be the last one.")
-            else:
-                seen += 1
-                yield line
-    if count is None and is_needed:
-        raise cut_short(
-            'a stream in chunks ends with a line {"count": N}, N being the number of workunits; '
-            "or say Content-Length, or pack it by gzip."
-        )
-    if count not in (None, seen):
-        raise cut_short(f"there were {seen} workunits, and the last line says {count!r:.40}.")
+def _read(lines: Iterator[tuple[int, bytes]]) -> Iterator[bulk.Line]:
+    return (bulk.read_line(number, text) for number, text in lines if text.strip())
 
 
 def _from_document(body: Body) -> tuple[object, Iterator[bulk.Line]]:
@@ -279,6 +261,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
     (BatchRefused, 422, "batch_refused"),
     (QuotaExceeded, 403, "quota_exceeded"),
     (files.FileInMotion, 409, "file_in_motion"),
+    (bulk.CutShort, 400, "cut_short"),
     (bulk.TooManyWorkunits, 413, "too_many_workunits"),
     (bulk.NoWorkunits, 422, "no_workunits"),
 )

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from abc import abstractmethod
-from argparse import SUPPRESS, ArgumentTypeError
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,13 +15,10 @@ from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, cast
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from scheduler.management.parsing import PlainCommand
 from scheduler.operations import audit
-
-#: What every Django command has and nobody looks for in the help of one of ours.
-_DJANGO = {"version", "verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color"}
-_DJANGO |= {"skip_checks"}
 
 Handle = TypeVar("Handle", bound=Callable[..., Any])
 
@@ -37,7 +34,7 @@ class Answer:
     warnings: Sequence[str] = field(default_factory=tuple)
 
 
-class Conversation(BaseCommand):
+class Conversation(PlainCommand):
     """A command that makes one call and says what came of it.
 
     Success: one sentence on standard output, or one JSON object with ``--json``; warnings on
@@ -49,9 +46,6 @@ class Conversation(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add ``--json`` and what the command itself asks."""
-        for action in parser._actions:  # noqa: SLF001 - argparse has no public way to hide one
-            if action.dest in _DJANGO:
-                action.help = SUPPRESS
         self.ask(parser)
         parser.add_argument("--json", action="store_true", help="answer with one JSON object")
 

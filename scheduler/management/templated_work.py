@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ from scheduler.operations import sent_files, submit, templates
 from scheduler.operations.submission_checks import find_target
 from scheduler.operations.templates import Described, GivenFile, Templates
 
-#: Options that say a number of BOINC's, with what they are if nobody says them.
-NUMBERS: Mapping[str, tuple[str, float]] = {
-    "quorum": ("min_quorum", 1),
-    "fpops": ("rsc_fpops_est", 3.6e12),
-    "memory": ("rsc_memory_bound", 5e8),
-    "disk": ("rsc_disk_bound", 1e9),
-    "bandwidth": ("rsc_bandwidth_bound", 0.0),
+#: Options that set a number of BOINC's.
+NUMBERS: Mapping[str, str] = {
+    "quorum": "min_quorum",
+    "fpops": "rsc_fpops_est",
+    "memory": "rsc_memory_bound",
+    "disk": "rsc_disk_bound",
+    "bandwidth": "rsc_bandwidth_bound",
+    "target": "target_nresults",
 }
 
 
@@ -90,21 +91,17 @@ def _groups(paths: Sequence[Path], wanted: int) -> Iterable[Sequence[Path]]:
 
 def _described(paths: Sequence[Path], options: Mapping[str, Any]) -> Described:
     return Described(
-        command_line=options["command_line"].replace("{file}", paths[0].name if paths else ""),
+        command_line=(options["command_line"] or "").replace(
+            "{file}", paths[0].name if paths else ""
+        ),
         files=tuple(GivenFile(name=path.name, path=str(path)) for path in paths),
     )
 
 
 def _said(options: Mapping[str, Any]) -> dict[str, float]:
-    said = {
-        name: options[option]
-        for option, (name, usual) in NUMBERS.items()
-        if options[option] != usual
-    }
-    if options["deadline"] != timedelta(days=7):
+    said = {name: options[o] for o, name in NUMBERS.items() if options[o] is not None}
+    if options["deadline"] is not None:
         said["delay_bound"] = options["deadline"].total_seconds()
-    if options["target"] is not None:
-        said["target_nresults"] = options["target"]
     return said
 
 

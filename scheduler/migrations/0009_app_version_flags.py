@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Three columns with defaults: no table is rewritten."""
 
-    dependencies = [("scheduler", "0007_token_parents")]
+    dependencies = [("scheduler", "0008_refusals_confirmed")]
 
     operations = [
         migrations.AddField(

@@ -107,6 +107,14 @@ class NoWorkunits(SubmissionRefused):
     """There is nothing to submit. Hint: send a workunit at least."""
 
 
+class CutShort(SubmissionRefused):
+    """The lines end too early, or not where their count says. Hint: the message says what."""
+
+    def __init__(self, hint: str) -> None:
+        """Keep what to do."""
+        super().__init__(f"The body ended before its end. Hint: {hint}")
+
+
 class TooManyWorkunits(SubmissionRefused):
     """The submission is too long. Hint: send several, into one batch."""
 
@@ -135,6 +143,29 @@ def read_line(number: int, text: bytes) -> Line:
     except ValueError as error:
         hint = "write each workunit in one line of JSON."
         return Line(number, fault=submission.Fault(f"The line is no JSON: {error}.", hint))
+
+
+def counted(lines: Iterable[Line], *, is_needed: bool = False) -> Iterator[Line]:
+    """Yield the workunits until ``{"count": N}``, which is checked; raises `CutShort`.
+
+    With `is_needed`, the lines must end with the count.
+    """
+    seen, count = 0, None
+    for line in lines:
+        if isinstance(line.said, dict) and line.said.keys() == {"count"}:
+            count = line.said["count"]
+        elif count is not None:
+            raise CutShort("let the line with the count be the last one.")
+        else:
+            seen += 1
+            yield line
+    if count is None and is_needed:
+        raise CutShort(
+            'a stream in chunks ends with a line {"count": N}, N being the number of workunits; '
+            "or say Content-Length, or pack it by gzip."
+        )
+    if count not in (None, seen):
+        raise CutShort(f"there were {seen} workunits, and the last line says {count!r:.40}.")
 
 
 def read_head(given: object, *, now: datetime) -> Head:
@@ -382,7 +413,7 @@ def _write_once(passed: _PassOne, key: Key | None, now: datetime) -> idempotency
         "count": passed.count,
         "first_name": passed.first_name,
         "last_name": passed.last_name,
-        "warnings": list(passed.judge.warnings()),
+        "warnings": [*passed.judge.warnings(), *([] if opened is None else opened.warnings())],
     }
     kept = {"body": answer}
     if claim is None or key is None:

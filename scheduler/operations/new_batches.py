@@ -35,10 +35,25 @@ class BatchRefused(SubmissionRefused):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A batch that a transaction may add to, and what its workunits are told."""
+    """A batch that a transaction may add to, and what its workunits are told.
+
+    `workunits_before` counts those of a batch that was found by its name; else it is None.
+    """
 
     name: str
     home: Home
+    workunits_before: int | None = None
+
+    def warnings(self) -> list[str]:
+        """Return a warning if the name is that of a batch with workunits, which may be a slip."""
+        if not self.workunits_before:
+            return []
+        there = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
+        warning = (
+            f"Batch {self.name!r} existed already, with {there.replace(',', ' ')}; these were "
+            "added to it. Hint: name another batch if that was not meant."
+        )
+        return [warning]
 
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
@@ -89,6 +104,7 @@ def open_batch(
             waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
             outputs_kept=row["keep_outputs"],
         ),
+        None if isinstance(wanted, int) else row["workunits_before"],
     )
 
 

@@ -35,4 +35,5 @@ RETURNING
     keep_outputs,
     after_id,
     after_any,
-    meta
+    meta,
+    workunits_submitted AS workunits_before

@@ -19,4 +19,5 @@ RETURNING
     keep_outputs,
     after_id,
     after_any,
-    meta
+    meta,
+    workunits_submitted AS workunits_before

@@ -12,9 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, ManagementUtility, call_command
 
 from scheduler import signing
+from scheduler.lifecycle import ReleaseState
 from scheduler.management.conversation import duration
 from scheduler.models import (
     Account,
@@ -375,3 +376,110 @@ class TestSubmittingMuch:
         run("submit_work", app, *inputs, "--batch", "b")
         assert WorkunitFile.objects.count() == 3
         assert not FileHold.objects.exists()
+
+
+class TestLinesAndOptionsTogether:
+    @pytest.fixture(autouse=True)
+    def boss(self) -> Account:
+        return accounts.create_staff(email="boss@example.org", password="pw")
+
+    def test_options_hold_for_every_line_that_does_not_say_otherwise(
+        self, app: str, tmp_path: Path
+    ) -> None:
+        lines = tmp_path / "work.ndjson"
+        lines.write_text('{"name": "one"}\n{"name": "two", "min_quorum": 3}\n')
+        options = ("--quorum", 2, "--outputs", "a:1000", "b", "--fpops", 1e14, "--deadline", "3d")
+        run("submit_work", app, "--ndjson", lines, *options, "--meta", '{"k": 1}', "--hold")
+        one, two = Workunit.objects.order_by("id")
+        assert (one.min_quorum, two.min_quorum) == (2, 3)
+        assert [output["open_name"] for output in one.outputs] == ["a", "b"]
+        assert one.outputs[0]["max_nbytes"] == 1000
+        assert (one.rsc_fpops_est, one.rsc_fpops_bound) == (1e14, 1e15)
+        assert (one.delay_bound, one.meta) == (timedelta(days=3), {"k": 1})
+        assert one.release_state == ReleaseState.HELD
+
+    @pytest.mark.parametrize(
+        "words", [("--open-name", "x"), ("--command-line", "{file}"), ("--input-template", "in")]
+    )
+    def test_an_option_that_is_of_no_use_with_lines_is_refused(
+        self, app: str, tmp_path: Path, words: tuple[str, str]
+    ) -> None:
+        lines = tmp_path / "work.ndjson"
+        lines.write_text('{"name": "one"}\n')
+        with pytest.raises(CommandError, match=rf"{words[0]} .*--ndjson.*Hint: "):
+            run("submit_work", app, "--ndjson", lines, *words)
+        assert not Workunit.objects.exists()
+
+    def test_the_lines_that_the_api_takes_are_taken(self, app: str, tmp_path: Path) -> None:
+        lines = tmp_path / "work.ndjson"
+        lines.write_text(
+            '{"app": "sieve", "batch": "primes", "defaults": {"min_quorum": 2, "priority": 1}}\n'
+            '{"name": "one"}\n{"name": "two"}\n{"count": 2}\n'
+        )
+        run("submit_work", app, "--ndjson", lines, "--priority", 5)
+        rows = list(Workunit.objects.order_by("id"))
+        assert [row.name for row in rows] == ["one", "two"]
+        assert {(row.min_quorum, row.priority) for row in rows} == {(2, 5)}
+        assert Batch.objects.get().name == "primes"
+        assert rows[0].batch == Batch.objects.get()
+
+    @pytest.mark.parametrize(
+        ("text", "words", "refusal"),
+        [
+            ('{"app": "other"}\n{}\n', (), "'other', not 'sieve'"),
+            ('{"app": "sieve", "batch": "a"}\n{}\n', ("--batch", "b"), "names a batch, and so do"),
+            ('{"app": "sieve", "batsh": "a"}\n{}\n', (), "'batsh' is not known"),
+            ('{"app": "sieve"}\n{}\n{"count": 2}\n', (), "1 workunits, and the last line says 2"),
+            ('{}\n{"count": 1}\n{}\n', (), "let the line with the count be the last one"),
+        ],
+    )
+    def test_a_first_or_last_line_that_does_not_fit_is_refused(
+        self, app: str, tmp_path: Path, text: str, words: tuple[str], refusal: str
+    ) -> None:
+        lines = tmp_path / "work.ndjson"
+        lines.write_text(text)
+        with pytest.raises(CommandError, match=refusal):
+            run("submit_work", app, "--ndjson", lines, *words)
+        assert not Workunit.objects.exists()
+        assert not Batch.objects.exists()
+
+    def test_adding_to_a_batch_is_reported(self, app: str) -> None:
+        first = run_json("submit_work", app, "--batch", "primes")
+        assert first["warnings"] == []
+        again = run_json("submit_work", app, "--batch", "primes")
+        (warning,) = again["warnings"]
+        assert warning.startswith("Batch 'primes' existed already, with 1 workunit; these were")
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a shell shows when a command line is wrong."""
+    utility = ManagementUtility(["manage.py", *words])
+    with pytest.raises(SystemExit) as ended:
+        utility.execute()
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("submit_work",), "the following arguments are required: APP. Hint: "),
+        (("submit_work", "a", "--deadlin", "3d", "--outpts", "x"), "Hint: did you mean --outputs?"),
+        (("submit_work", "a", "--deadline", "-5d"), "'-5d' is no duration. Hint: write 90s"),
+        (("submit_work", "a", "--priority", "high"), "invalid int value: 'high'. Hint: "),
+        (("publish_app", "a"), "are required: VERSION. Hint: "),
+        (("explain",), "the following arguments are required: NAME. Hint: "),
+        (("fsck", "--digst"), "Hint: did you mean --digests?"),
+    ],
+)
+def test_a_mistake_is_one_line_without_the_usage(
+    words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = mistake(capsys, *words)
+    assert complaint in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_negative_number_is_a_value(capsys: pytest.CaptureFixture[str], app: str) -> None:
+    run("submit_work", app, "--priority", "-5")
+    assert Workunit.objects.get().priority == -5

@@ -34,17 +34,17 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     show.set_defaults(command=show_app)
     create = inner.add_parser("create", parents=[common], help="create an app")
     create.add_argument("app", metavar="NAME")
-    _describe_rules(create)
+    _describe_rules(create, "default native")
     create.set_defaults(command=create_app)
     _describe_publish(inner.add_parser("publish", parents=[common], help="publish a program"))
 
 
-def _describe_rules(command: argparse.ArgumentParser) -> None:
+def _describe_rules(command: argparse.ArgumentParser, usual_kind: str) -> None:
     rules = command.add_argument_group("the app")
     rules.add_argument("--title", metavar="T", help="what volunteers read")
     rules.add_argument(
         "--kind", choices=KINDS, help="what a program of it is: BOINC's own executable, an archive "
-        "with run.sh, a command line or a container (default native)",
+        f"with run.sh, a command line or a container ({usual_kind})",
     )  # fmt: skip
     rules.add_argument("--success-rule", choices=RULES, help="when a run has succeeded")
     rules.add_argument("--input-template", type=Path, metavar="FILE", help="BOINC's, in XML")
@@ -82,7 +82,11 @@ def _describe_publish(publish: argparse.ArgumentParser) -> None:
         "--signatures", metavar="DIR", type=Path, help="folder of .sig files made by its operator"
     )
     publish.add_argument("--create", action="store_true", help="create the app if there is none")
-    _describe_rules(publish)
+    guess = (
+        "default: script for an archive, a .sh file or a folder with run.sh, container with "
+        "--image, else native"
+    )
+    _describe_rules(publish, guess)
     publish.set_defaults(command=publish_app, names_go_to="source")
 
 

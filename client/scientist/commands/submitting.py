@@ -46,7 +46,7 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     submit.add_argument("app", metavar="APP", help="the app that computes them")
-    submit.add_argument("files", metavar="FILE", nargs="*", help="an input file each")
+    submit.add_argument("files", metavar="FILE", nargs="*", default=[], help="an input file each")
     _describe_sources(submit)
     _describe_workunits(submit)
     _describe_batch(submit)
@@ -205,7 +205,7 @@ def _perhaps(error: Unreachable, key: str, options: argparse.Namespace) -> Unrea
     """The project went away while it was being told: nobody knows what it took."""
     again = "" if options.key else f" --key {key}"
     hint = f"give the same command again{' with' + again if again else ''}: it makes them once."
-    return Unreachable(f"{error.sentence}. Whether it took the workunits is not known.", hint)
+    return Unreachable(f"{error.sentence} Whether it took the workunits is not known.", hint)
 
 
 def _facts(made: Submitted) -> dict[str, Any]:

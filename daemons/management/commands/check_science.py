@@ -6,16 +6,17 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.forms.models import model_to_dict
 
 from daemons.management.suggesting import suggested
 from daemons.science import worker
+from scheduler.management.parsing import PlainCommand
 from scheduler.models import App
 from scheduler.queries import alerts
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """``check_science [APP...] [--suggest]``."""
 
     help = (

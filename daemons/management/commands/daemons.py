@@ -12,9 +12,9 @@ from django.db import connection
 
 from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
-from daemons.management.parsing import prepare
 from daemons.management.processes import Child, Family, copy_of_us, die_with_parent
 from daemons.registry import DAEMONS
+from scheduler.management.parsing import prepare
 
 
 class Command(BaseCommand):

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from daemons.management import trying
 from daemons.management.commands._daemon import seconds
-from daemons.management.parsing import prepare
+from scheduler.management.parsing import prepare
 from scheduler.models import App
 
 

@@ -6,13 +6,14 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from scheduler.management.parsing import PlainCommand
 from scheduler.queries import alerts
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """``alerts [--json]``: exit status 1 if there are any, for a timer or a monitor."""
 
     help = "Say what an operator must know now; exit status 1 if there is anything."

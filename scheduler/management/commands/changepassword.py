@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import as_shell
+from scheduler.management.parsing import PlainCommand
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.operations import accounts
 from scheduler.queries.accounts import find_account_by_email
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """``changepassword EMAIL [--password PASSWORD] [--revoke-host-keys]``."""
 
     help = (

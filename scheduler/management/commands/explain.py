@@ -6,14 +6,15 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 
+from scheduler.management.parsing import PlainCommand
 from scheduler.queries.work import Explanation, UnknownName, explanation_of
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Explain one workunit or result."""
 
     help = "Say where a workunit or result is, how it came there, and what it waits for."

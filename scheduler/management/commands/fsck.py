@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 from rich.console import Console
 from rich.progress import (
@@ -22,6 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from scheduler.management.parsing import PlainCommand
 from scheduler.queries import file_checks
 from scheduler.queries.file_checks import Violation
 from scheduler.queries.invariants import Invariant, invariants
@@ -30,7 +31,7 @@ from scheduler.queries.invariants import Invariant, invariants
 SHOWN = 20
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Check everything that must hold."""
 
     help = (

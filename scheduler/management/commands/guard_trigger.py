@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
+from scheduler.management.parsing import PlainCommand
 from scheduler.sql import guard
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Switch the guard triggers."""
 
     help = "Switch the triggers by which the database refuses moves that the law does not name."

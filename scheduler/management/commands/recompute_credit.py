@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from scheduler.management.conversation import plural
+from scheduler.management.parsing import PlainCommand
 from scheduler.operations.recompute_credit import (
     Difference,
     Scope,
@@ -26,7 +27,7 @@ from scheduler.operations.recompute_credit import (
 SHOWN = 50
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Compare, show, and correct only if told to."""
 
     help = (

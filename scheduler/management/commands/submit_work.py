@@ -7,7 +7,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +34,27 @@ from scheduler.storage import BadFileName
 
 #: From so many on, a bar shows how far it is.
 _MANY = 1000
+#: Options that set a field of every workunit.
+_FIELDS = {
+    "outputs": "outputs",
+    "fpops": "rsc_fpops_est",
+    "memory": "rsc_memory_bound",
+    "disk": "rsc_disk_bound",
+    "bandwidth": "rsc_bandwidth_bound",
+    "deadline": "delay_bound",
+    "quorum": "min_quorum",
+    "target": "target_nresults",
+    "max_timeouts": "max_timeouts",
+    "priority": "priority",
+    "size_class": "size_class",
+    "app_version": "app_version_num",
+    "keywords": "keywords",
+    "for_host": "target_host",
+    "start_after": "start_after",
+    "start_before": "start_before",
+    "end_before": "end_before",
+    "meta": "meta",
+}
 
 
 def output(text: str) -> submit.NewOutput:
@@ -72,20 +94,16 @@ class Command(Conversation):
         parser.usage = "%(prog)s APP [FILE ...] [options]"
         parser.add_argument("app", metavar="APP")
         # As texts: a hundred thousand of them weigh a fifth of as many paths.
-        parser.add_argument("paths", metavar="FILE", nargs="*")
-        parser.add_argument(
-            "--open-name", metavar="N", default="in", help="what the app opens (default: in)"
-        )
-        parser.add_argument(
-            "--command-line", metavar="C", default="", help="{file} becomes the FILE's name"
-        )
+        parser.add_argument("paths", metavar="FILE", nargs="*", default=[])
+        parser.add_argument("--open-name", metavar="N", help="what the app opens (default: in)")
+        parser.add_argument("--command-line", metavar="C", help="{file} becomes the FILE's name")
         parser.add_argument(
             "--outputs", nargs="+", type=output, metavar="NAME[:BYTES]", help="default: out"
         )
         parser.add_argument("--batch", metavar="B", help="name of a batch, made if there is none")
         parser.add_argument("--submitter", metavar="EMAIL", help="default: the only staff account")
         parser.add_argument(
-            "--quorum", metavar="N", type=int, default=1, help="results that must agree"
+            "--quorum", metavar="N", type=int, help="results that must agree (default: 1)"
         )
         parser.add_argument(
             "--target", metavar="N", type=int, help="results made at first (default: QUORUM)"
@@ -99,7 +117,7 @@ class Command(Conversation):
         parser.add_argument(
             "--ndjson",
             metavar="FILE",
-            help="a workunit per line; - is stdin",
+            help="the API's lines; options hold for all; - is stdin",
         )
         parser.add_argument("--input-template", metavar="F", help="BOINC's, in a file, or by name")
         parser.add_argument("--output-template", metavar="F", help="the same, of the outputs")
@@ -114,15 +132,13 @@ class Command(Conversation):
                 msg = f"There is no file {path}. Hint: check the path."
                 raise CommandError(msg)
         now = timezone.now()
-        batch = _batch(options)
-        submitter = _submitter(options["submitter"], needed=batch is not None)
         made = submit.Made() if options["json"] else None
         with ExitStack() as stack:
-            lines = _lines(options, submitter, now, stack)
+            head, lines = _submission(options, stack, now)
             told = bulk.submit_lines(
-                bulk.Head(app=options["app"], batch=batch),
-                lines,
-                submitter=submitter,
+                head,
+                _shown(lines, len(options["paths"]) if options["ndjson"] is None else None),
+                submitter=_submitter(options["submitter"], needed=head.batch is not None),
                 by_operator=True,
                 made=made,
                 now=now,
@@ -156,49 +172,103 @@ def _batch(options: Mapping[str, Any]) -> submit.NewBatch | None:
     return submit.NewBatch(name=name, after=after, keep_outputs=keep)
 
 
-def _lines(
-    options: Mapping[str, Any], submitter: Account | None, now: datetime, stack: ExitStack
-) -> Iterator[bulk.Line]:
-    """What to submit, one after the other; with a bar of progress where it is many."""
-    given: Iterable[bulk.Line]
-    if options["ndjson"]:
-        if options["paths"]:
-            msg = "FILE and --ndjson are both given. Hint: give one of them."
-            raise CommandError(msg)
-        given, total = _from_ndjson(options["ndjson"], stack), None
-    else:
-        given = (
-            bulk.Line(number, one)
-            for number, one in enumerate(_workunits(options, submitter, now), 1)
-        )
-        total = len(options["paths"])
+def _submission(
+    options: Mapping[str, Any], stack: ExitStack, now: datetime
+) -> tuple[bulk.Head, Iterator[bulk.Line]]:
+    """What holds for all workunits, and the workunits as they are read."""
+    batch = _batch(options)
+    if options["ndjson"] is not None:
+        _refuse_beside_lines(options)
+        return _from_ndjson(options, _opened(options["ndjson"], stack), batch, now)
+    submitter = _submitter(options["submitter"], needed=batch is not None)
+    each = enumerate(_workunits(options, submitter, now), 1)
+    return bulk.Head(app=options["app"], batch=batch), (bulk.Line(*one) for one in each)
+
+
+def _shown(lines: Iterator[bulk.Line], total: int | None) -> Iterator[bulk.Line]:
+    """The same lines; with a progress bar on a terminal where they may be many."""
     console = Console(stderr=True)
     if console.is_terminal and (total is None or total >= _MANY):
-        given = track(given, "Reading", total=total, console=console, transient=True)
-    yield from given
+        return iter(track(lines, "Reading", total=total, console=console, transient=True))
+    return lines
 
 
-def _from_ndjson(name: str, stack: ExitStack) -> Iterator[bulk.Line]:
+def _refuse_beside_lines(options: Mapping[str, Any]) -> None:
+    if options["paths"]:
+        msg = "FILE and --ndjson are both given. Hint: give one of them."
+        raise CommandError(msg)
+    of_files = {
+        "--open-name": options["open_name"] is not None,
+        "--command-line {file}": "{file}" in (options["command_line"] or ""),
+        "--input-template": options["input_template"] is not None,
+        "--output-template": options["output_template"] is not None,
+    }
+    for option, is_given in of_files.items():
+        if is_given:
+            msg = f"{option} cannot be used with --ndjson. Hint: write that into the lines."
+            raise CommandError(msg)
+
+
+def _opened(name: str, stack: ExitStack) -> Iterable[bytes]:
     try:
-        source = sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))  # noqa: PTH123, SIM115  it does
+        return sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))  # noqa: PTH123  it does
     except OSError as error:
         msg = f"{name} cannot be read: {error.strerror}. Hint: check the path."
         raise CommandError(msg) from error
-    for number, line in enumerate(source, 1):
-        if line.strip():
-            yield bulk.read_line(number, line)
+
+
+def _from_ndjson(
+    options: Mapping[str, Any],
+    source: Iterable[bytes],
+    batch: submit.NewBatch | None,
+    now: datetime,
+) -> tuple[bulk.Head, Iterator[bulk.Line]]:
+    """Read the lines of `POST /workunits`; the first, which names the app, may be left out.
+
+    The options hold for every workunit that has no other value in its line, and go before the
+    `defaults` of the first line.
+    """
+    lines: Iterator[bulk.Line] = (
+        bulk.read_line(number, line) for number, line in enumerate(source, 1) if line.strip()
+    )
+    first = next(lines, None)
+    given = bulk.Head(app=options["app"], batch=batch)
+    if first is not None and isinstance(first.said, dict) and "app" in first.said:
+        given = _merged(options, first.said, batch, now)
+    elif first is not None:
+        lines = chain([first], lines)
+    return replace(given, defaults={**given.defaults, **_defaults(options)}), bulk.counted(lines)
+
+
+def _merged(
+    options: Mapping[str, Any], said: dict[str, Any], batch: submit.NewBatch | None, now: datetime
+) -> bulk.Head:
+    head = bulk.read_head(said, now=now)
+    if head.app != options["app"]:
+        msg = (
+            f"The first line of {options['ndjson']} is for app {head.app!r}, not "
+            f"{options['app']!r}. Hint: name the same app in both."
+        )
+        raise CommandError(msg)
+    if said.get("batch") is None:
+        return replace(head, batch=batch)
+    if batch is not None:
+        msg = (
+            f"The first line of {options['ndjson']} names a batch, and so do the options. "
+            "Hint: leave --batch, --after and --keep-outputs out."
+        )
+        raise CommandError(msg)
+    return head
 
 
 def _ask_resources(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--fpops", metavar="N", type=float, default=3.6e12, help="estimated operations"
-    )
-    parser.add_argument("--memory", type=float, metavar="BYTES", default=5e8)
-    parser.add_argument("--disk", type=float, metavar="BYTES", default=1e9)
-    parser.add_argument("--bandwidth", type=float, metavar="BYTES/S", default=0.0)
-    parser.add_argument("--size-class", type=int, metavar="N", default=-1)
-    parser.add_argument("--app-version", type=int, metavar="N", default=0, help="100 for 1.00")
-    parser.add_argument("--keywords", default="", metavar="N,N", help="BOINC's keyword numbers")
+    parser.add_argument("--fpops", metavar="N", type=float, help="operations (default: 3.6e12)")
+    parser.add_argument("--memory", type=float, metavar="BYTES", help="default: 5e8")
+    parser.add_argument("--disk", type=float, metavar="BYTES", help="default: 1e9")
+    parser.add_argument("--bandwidth", type=float, metavar="BYTES/S")
+    parser.add_argument("--size-class", type=int, metavar="N")
+    parser.add_argument("--app-version", type=int, metavar="N", help="100 for 1.00")
+    parser.add_argument("--keywords", metavar="N,N", help="BOINC's keyword numbers")
 
 
 def _ask_whom(parser: CommandParser) -> None:
@@ -214,7 +284,6 @@ def _ask_times(parser: CommandParser) -> None:
         "--deadline",
         metavar="D",
         type=duration,
-        default=timedelta(days=7),
         help="such as 12h (default: 7d)",
     )
     parser.add_argument("--start-after", type=moment, metavar="TIME", help="not sent before (UTC)")
@@ -222,34 +291,38 @@ def _ask_times(parser: CommandParser) -> None:
     parser.add_argument("--end-before", type=moment, metavar="END", help="expired afterwards")
 
 
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a workunit that the options set; what no option sets is left out."""
+    fields: dict[str, Any] = {name: options[option] for option, name in _FIELDS.items()}
+    fields |= {
+        "target_account": _account_id(options["for_account"]),
+        "target_team": _team_id(options["for_team"]),
+        "broadcast": options["broadcast"] or None,
+        "held": options["hold"] or None,
+    }
+    if options["fpops"] is not None:
+        fields["rsc_fpops_bound"] = max(submit.NewWorkunit().rsc_fpops_bound, 10 * options["fpops"])
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same as the API's `defaults`."""
+    fields = _fields(options)
+    if options["command_line"] is not None:
+        fields["command_line"] = options["command_line"]
+    if "delay_bound" in fields:
+        fields["delay_bound_seconds"] = fields.pop("delay_bound").total_seconds()
+    if "outputs" in fields:
+        fields["outputs"] = [output.as_json() for output in fields["outputs"]]
+    return fields
+
+
 def _workunits(
     options: Mapping[str, Any], submitter: Account | None, now: datetime
 ) -> Iterable[submit.NewWorkunit]:
-    common = submit.NewWorkunit(
-        outputs=tuple(options["outputs"] or [submit.NewOutput(open_name="out")]),
-        rsc_fpops_est=options["fpops"],
-        rsc_fpops_bound=max(8.64e13, 10 * options["fpops"]),
-        rsc_memory_bound=options["memory"],
-        rsc_disk_bound=options["disk"],
-        rsc_bandwidth_bound=options["bandwidth"],
-        delay_bound=options["deadline"],
-        min_quorum=options["quorum"],
-        target_nresults=options["target"],
-        max_timeouts=options["max_timeouts"],
-        priority=options["priority"],
-        size_class=options["size_class"],
-        app_version_num=options["app_version"],
-        keywords=options["keywords"],
-        target_host=options["for_host"],
-        target_account=_account_id(options["for_account"]),
-        target_team=_team_id(options["for_team"]),
-        broadcast=options["broadcast"],
-        start_after=options["start_after"],
-        start_before=options["start_before"],
-        end_before=options["end_before"],
-        held=options["hold"],
-        meta=options["meta"] or {},
-    )
+    usual = {"outputs": [submit.NewOutput(open_name="out")]}
+    fields = usual | _fields(options)
+    common = submit.NewWorkunit(**fields | {"outputs": tuple(fields["outputs"])})
     if options["input_template"] or options["output_template"]:
         return templated_work.workunits(options, common, submitter=submitter, now=now)
     if not options["paths"]:
@@ -261,9 +334,11 @@ def _of_file(
     path: Path | None, common: submit.NewWorkunit, options: Mapping[str, Any]
 ) -> submit.NewWorkunit:
     inputs = (
-        () if path is None else (submit.NewFile(open_name=options["open_name"], path=str(path)),)
+        ()
+        if path is None
+        else (submit.NewFile(open_name=options["open_name"] or "in", path=str(path)),)
     )
-    command_line = options["command_line"].replace("{file}", path.name if path else "")
+    command_line = (options["command_line"] or "").replace("{file}", path.name if path else "")
     return replace(common, command_line=command_line, input_files=inputs)
 
 

@@ -6,7 +6,8 @@ import argparse
 
 import pytest
 
-from scientist.cli import parser
+from scientist.cli import parse, parser
+from scientist.errors import problem
 
 
 def commands_of(parser, words=()):
@@ -32,3 +33,47 @@ def test_the_commands_are_those_that_are_promised():
 @pytest.mark.parametrize("words", sorted(COMMANDS))
 def test_every_command_answers_machines_too(words):
     assert "--json" in COMMANDS[words]._option_string_actions
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["submit", "fold", "--deadline", "-5d"], "'-5d' is no duration. Hint: write 90s"),
+        (["submit", "fold", "--memory", "lots"], "'lots' is no size. Hint: "),
+        (["submit"], "scientist submit: the following arguments are required: APP. Hint: "),
+        (["submit", "fold", "--quorom", "2"], "--quorom 2. Hint: did you mean --quorum?"),
+        (["submitt"], "Hint: `scientist --help` "),
+    ],
+)
+def test_a_mistake_is_one_line_without_the_usage(words, complaint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse(words)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert complaint in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_negative_number_is_a_value():
+    assert parse(["submit", "fold", "--priority", "-5"]).priority == -5
+
+
+def test_the_kind_of_an_app_that_publishing_creates_is_described_as_it_is_chosen():
+    said = " ".join(COMMANDS["app publish"].format_help().split())
+    assert "default native" not in said
+    assert "default: script for an archive, a .sh file or a folder with run.sh" in said
+    assert "container with --image, else native" in said
+    assert "(default native)" in " ".join(COMMANDS["app create"].format_help().split())
+
+
+def test_a_hint_that_a_fault_has_is_shown_once():
+    hint = "give the name of an app."
+    fault = {"line": 2, "pointer": "/app", "detail": "app is 3.", "hint": hint}
+    for body in (
+        {"detail": "1 fault in 1 workunit: app is 3.", "hint": hint, "errors": [fault]},
+        {"detail": f"app is 3. Hint: {hint}", "hint": hint},
+        {"detail": f"app is 3. Hint: {hint}"},
+    ):
+        error = problem(422, body)
+        assert str(error).count(hint) == 1
+        assert error.hint == hint
