@@ -30,7 +30,7 @@ from scheduler.lifecycle import (
     Outcome,
     ReleaseState,
 )
-from scheduler.policy import replication
+from scheduler.policy import replication, sendability
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,6 +76,7 @@ _WORKUNIT: Final = (
     "broadcast",
     "dependency_failed_at",
     "outputs_kept",
+    "all_tried",
     "delay_bound",
     "delete_delay",
 )
@@ -139,7 +140,9 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], lis
     share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
     workunits = queue.read(
         lambda since: sql.fetch_rows(
-            "lock_due_workunits", {"now": now, "since": since, **share}, PACKAGE
+            "lock_due_workunits",
+            {"now": now, "since": since, "seen_since": now - sendability.SEEN_WITHIN, **share},
+            PACKAGE,
         )
     )
     if len(workunits) < limit:

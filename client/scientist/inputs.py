@@ -19,6 +19,7 @@ OPEN_NAME, OUTPUT_NAME = "in", "out"
 _SAID = {
     "quorum": "min_quorum",
     "target": "target_nresults",
+    "max_errors": "max_error_results",
     "fpops": "rsc_fpops_est",
     "memory": "rsc_memory_bound",
     "disk": "rsc_disk_bound",

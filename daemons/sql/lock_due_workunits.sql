@@ -30,6 +30,44 @@ SELECT
     broadcast,
     dependency_failed_at,
     outputs_kept,
+    -- Only for apps that end a workunit for which no other account (or host) is about.
+    CASE
+        WHEN canonical_result_id IS NULL AND error_mask = 0
+            THEN (
+                SELECT
+                    NOT EXISTS (
+                        SELECT
+                        FROM host AS h
+                        INNER JOIN account AS a ON h.account_id = a.id
+                        WHERE
+                            h.rpc_at > %(seen_since)s::timestamptz
+                            AND NOT h.denied
+                            AND h.merged_into_id IS NULL
+                            AND h.id = coalesce(workunit.target_host_id, h.id)
+                            AND a.id = coalesce(workunit.target_account_id, a.id)
+                            AND (
+                                workunit.target_team_id IS NULL
+                                OR a.team_id = workunit.target_team_id
+                            )
+                            AND NOT EXISTS (
+                                SELECT
+                                FROM result AS r
+                                WHERE
+                                    r.workunit_id = workunit.id
+                                    AND r.sent_at IS NOT NULL
+                                    AND CASE app.one_result_per
+                                        WHEN 'host' THEN r.host_id = h.id
+                                        ELSE r.account_id = a.id
+                                    END
+                            )
+                    )
+                FROM app
+                WHERE
+                    app.id = workunit.app_id
+                    AND app.fail_when_all_tried
+                    AND app.one_result_per != 'nothing'
+            )
+    END AS all_tried,
     CASE WHEN canonical_result_id IS NULL AND error_mask = 0 THEN delay_bound END AS delay_bound,
     CASE
         WHEN assimilate_state = 2

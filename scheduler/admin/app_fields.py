@@ -52,6 +52,7 @@ FIELDSETS: Any = (
             "fields": (
                 "one_result_per",
                 "retry_same_account_after",
+                "fail_when_all_tried",
                 "target_nresults",
                 "trusted_after",
                 "hr_type",
@@ -138,6 +139,8 @@ HELPS = {
     "max_science_failures": "A workunit on which science failed so often is parked.",
     "one_result_per": "How apart the results of a workunit are kept.",
     "retry_same_account_after": f"An account that failed a workunit may try again. {_DURATION}",
+    "fail_when_all_tried": "End a workunit without an answer once every account (or host) that "
+    "asked in the last 30 days had its turn, rather than wait for another.",
     "target_nresults": "Adaptive replication: so many results where the first host is not "
     "trusted; 1 switches it off.",
     "trusted_after": "Valid results in a row that make a host trusted.",

@@ -76,6 +76,7 @@ class AppOut(serializers.ModelSerializer[App]):
             "assimilator",
             "one_result_per",
             "retry_same_account_after_seconds",
+            "fail_when_all_tried",
             "target_nresults",
             "trusted_after",
             "hr_type",
@@ -142,6 +143,10 @@ class ChangedApp(Strict):
     )
     one_result_per = serializers.ChoiceField(OneResultPer.values, required=False)
     retry_same_account_after_seconds = Seconds("retry_same_account_after", required=False)
+    fail_when_all_tried = serializers.BooleanField(
+        required=False,
+        help_text="End a workunit once every account that is about had its turn, or wait.",
+    )
     target_nresults = _whole(1, help_text="Adaptive replication; 1 switches it off.")
     trusted_after = _whole(1)
     hr_type = serializers.IntegerField(required=False, min_value=0, max_value=2)

@@ -98,6 +98,8 @@ class WorkunitFacts:
     broadcast: bool = False
     dependency_failed_at: datetime | None = None
     outputs_kept: bool = False
+    #: Whether every account (or host) that is about had its turn; None if the app waits for others.
+    all_tried: bool | None = None
     delay_bound: timedelta | None = None
     delete_delay: timedelta | None = None
 
@@ -107,5 +109,7 @@ JOINED = {"delete_delay": "app__delete_delay"}
 #: The columns to read for each kind of facts.
 RESULT_COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultFacts))
 WORKUNIT_COLUMNS: tuple[str, ...] = tuple(
-    field.name for field in fields(WorkunitFacts) if field.name not in {"results", *JOINED}
+    field.name
+    for field in fields(WorkunitFacts)
+    if field.name not in {"results", "all_tried", *JOINED}
 )

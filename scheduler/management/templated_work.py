@@ -23,6 +23,7 @@ NUMBERS: Mapping[str, str] = {
     "disk": "rsc_disk_bound",
     "bandwidth": "rsc_bandwidth_bound",
     "target": "target_nresults",
+    "max_errors": "max_error_results",
 }
 
 

@@ -82,6 +82,8 @@ class App(models.Model):
         max_length=10, choices=OneResultPer.choices, default=OneResultPer.ACCOUNT
     )
     retry_same_account_after = models.DurationField(default=timedelta(days=1))
+    # Where every account (or host) that is about had its turn: end the workunit, or wait.
+    fail_when_all_tried = models.BooleanField(default=False, db_default=False)
     hr_type = models.SmallIntegerField(default=0)
     homogeneous_app_version = models.BooleanField(default=False)
     grace = models.DurationField(default=timedelta(0))

@@ -48,6 +48,18 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class AllTried:
+    """That every account (or host) that is about had a result of a workunit.
+
+    `again_at` is when the first of them may have another; None if none may.
+    """
+
+    kind: str
+    count: int
+    again_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What else bears on a workunit: hosts that asked, science that failed, an outage.
 
@@ -65,6 +77,7 @@ class Surroundings:
     parked: tuple[Parked, ...] = ()
     away_since: datetime | None = None
     predecessor: str = ""
+    all_tried: AllTried | None = None
     #: The reason why no work of its app is sent, as a sentence; empty if work is sent.
     app_not_served: str = ""
 
@@ -97,6 +110,7 @@ def explain_sending(around: Surroundings) -> tuple[str, ...]:
     """Whom an unsent result is for, who asked and was refused, and when it is given up."""
     lines = [around.app_not_served] if around.app_not_served else []
     lines += [f"is only for {around.target}"] if around.target else []
+    lines += [_of_turns(around.all_tried)] if around.all_tried else []
     lines += [
         f"{one.host} asked at {at(one.at)} and was refused: {one.sentence}"
         for one in around.refused[:NAMED_HOSTS]
@@ -110,6 +124,17 @@ def explain_sending(around: Surroundings) -> tuple[str, ...]:
             f"so far {around.refused_hosts} of them, {around.confirmed_hosts} confirmed"
         )
     return tuple(lines)
+
+
+def _of_turns(tried: AllTried) -> str:
+    who = f"every {tried.kind}" if tried.kind == "host" else f"every {tried.kind} with a computer"
+    until = (
+        f", or until {at(tried.again_at)}, when one of them may try again" if tried.again_at else ""
+    )
+    return (
+        f"{who} that asked in the last {sendability.SEEN_WITHIN.days} days ({tried.count}) had its "
+        f"turn: waits for another {tried.kind}{until}"
+    )
 
 
 def _of_science(around: Surroundings) -> Iterator[str]:
@@ -156,12 +181,12 @@ def _of_open(
 def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
     if counts.errors or counts.given_up:
         yield (
-            f"had {_number(counts.errors, 'error')} (at most {workunit.max_error_results}), "
-            f"{_number(counts.given_up, 'result')} given up"
+            f"had {_number(counts.errors, 'error')}, and gives up at error "
+            f"{workunit.max_error_results + 1}; {_number(counts.given_up, 'result')} given up"
         )
     if counts.timeouts and workunit.max_timeouts is not None:
         late = _number(counts.timeouts, "result")
-        yield f"had {late} not reported in time (at most {workunit.max_timeouts})"
+        yield f"had {late} not reported in time, and gives up at number {workunit.max_timeouts + 1}"
     if workunit.broadcast:
         until = f" until {at(workunit.end_before)}" if workunit.end_before else ""
         yield f"is broadcast: every host that asks is given a result of its own{until}"

@@ -41,6 +41,8 @@ EXIT_ABORTED_BY_USER: Final = 203
 #: The safety net: an open workunit is looked at again after so long, or so many delay bounds.
 LOOK_AGAIN_AFTER: Final = timedelta(days=10)
 LOOK_AGAIN_DELAY_BOUNDS: Final = 1.5
+#: Where an app ends what no other host may have: hosts come and go without waking a workunit.
+HOSTS_CHANGE_WITHIN: Final = timedelta(hours=1)
 
 # Plain integers: a pass makes these comparisons for every result of every workunit it looks at.
 _INACTIVE, _UNSENT = int(ServerState.INACTIVE), int(ServerState.UNSENT)
@@ -75,7 +77,7 @@ def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
         release=release,
         reset_class=_only_errors_came(workunit, counts),
         result_moves=tuple(_holds_and_releases(workunit.results, may_run=may_run)),
-        look_again_at=_next_look_while_open(workunit, now=now),
+        look_again_at=_next_look_while_open(workunit, counts, now=now),
     )
 
 
@@ -176,7 +178,10 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
         (Because.CANCELLED, workunit.cancel_requested_at is not None),
         (Because.DEPENDENCY_FAILED, dependency_failed(workunit)),
         (Because.EXPIRED, _has_expired(workunit, counts, now=now)),
-        (Because.UNSENDABLE, _is_unsendable(workunit, counts)),
+        (
+            Because.UNSENDABLE,
+            _is_unsendable(workunit, counts) or has_no_other_host(workunit, counts, now=now),
+        ),
         (Because.TOO_MANY_ERRORS, has_too_many_errors(workunit, counts)),
         (Because.TOO_MANY_TIMEOUTS, has_too_many_timeouts(workunit, counts)),
         (Because.TOO_MANY_SUCCESSES, has_too_many_successes(workunit, counts)),
@@ -247,6 +252,22 @@ def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
     )
 
 
+def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
+    """Whether the app ends a workunit of which every account that is about had its turn.
+
+    Only where another result would be needed: nothing is under way or waits for validation.
+    """
+    return (
+        workunit.all_tried is True
+        and counts.ever_sent > 0
+        and counts.in_progress == 0
+        and workunit.release_state == ReleaseState.RELEASED
+        and not workunit.broadcast
+        and not workunit.need_validate
+        and not _is_worth_validating(workunit, counts, now=now)
+    )
+
+
 def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
     """Whether there are enough successes, and one that was never compared.
 
@@ -278,7 +299,7 @@ def _holds_and_releases(results: Iterable[ResultFacts], *, may_run: bool) -> Ite
             )
 
 
-def _next_look_while_open(workunit: WorkunitFacts, *, now: datetime) -> datetime:
+def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> datetime:
     """The next moment at which a clock alone changes this judgement; the safety net at the latest.
 
     Source: PROTOCOL 9.3, step 9.  Should a wake-up ever be lost, the workunit is only late by it.
@@ -289,6 +310,8 @@ def _next_look_while_open(workunit: WorkunitFacts, *, now: datetime) -> datetime
     ]
     clocks = (workunit.start_after, workunit.start_before, workunit.end_before)
     times += [at for at in clocks if at is not None]
+    if workunit.all_tried is not None and counts.ever_sent and not counts.in_progress:
+        times.append(now + HOSTS_CHANGE_WITHIN)
     return min(at for at in times if at > now)
 
 

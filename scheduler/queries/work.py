@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import F, Max
+from django.db.models import F, Max, QuerySet
 
 from scheduler.facts.work import (
     JOINED,
@@ -28,6 +28,7 @@ from scheduler.models import (
 from scheduler.models.science import OneResultPer
 from scheduler.policy import sendability
 from scheduler.policy.explanation import (
+    AllTried,
     Parked,
     Refused,
     Surroundings,
@@ -78,7 +79,7 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
     if result is not None:
         facts = workunit_facts(result["workunit_id"])
         own = next(one for one in facts.results if one.id == result["id"])
-        around = surroundings_of(facts.id, now=now)
+        around = surroundings_of(facts, now=now)
         is_unsent = own.server_state == ServerState.UNSENT
         reasons = (
             *explain_result(own),
@@ -108,7 +109,7 @@ def explanation_of_workunit(workunit_id: int, *, now: datetime) -> Explanation:
         facts.name,
         facts.name,
         timeline_of(facts),
-        explain(facts, now=now, around=surroundings_of(facts.id, now=now)),
+        explain(facts, now=now, around=surroundings_of(facts, now=now)),
         (),
         settings.PROJECT.ledger,
     )
@@ -116,12 +117,13 @@ def explanation_of_workunit(workunit_id: int, *, now: datetime) -> Explanation:
 
 def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
     """Why a workunit is where it is, in sentences; raises Workunit.DoesNotExist."""
-    around = surroundings_of(workunit_id, now=now)
-    return explain(workunit_facts(workunit_id), now=now, around=around)
+    facts = workunit_facts(workunit_id)
+    return explain(facts, now=now, around=surroundings_of(facts, now=now))
 
 
-def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
+def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
     """What else bears on a workunit, in a handful of statements."""
+    workunit_id = facts.id
     workunit = Workunit.objects.select_related(
         "app", "batch__after", "target_host", "target_account", "target_team"
     ).get(pk=workunit_id)
@@ -149,12 +151,13 @@ def surroundings_of(workunit_id: int, *, now: datetime) -> Surroundings:
             or r.at >= max(r.first_at, newest or r.first_at) + settings.PROJECT.refusal_counts_after
             for r in counted
         ),
-        seen_hosts=_seen_hosts(workunit, now=now) if refusals else 0,
+        seen_hosts=_hosts_about(workunit, now=now).count() if refusals else 0,
         max_infeasible=settings.PROJECT.max_infeasible if limit is None else limit,
         target=_target(workunit),
         parked=_parked(workunit_id),
         away_since=sign if is_away else None,
         predecessor=_predecessor(workunit),
+        all_tried=_all_tried(workunit, now=now) if _waits_after_a_turn(facts) else None,
         app_not_served=_app_not_served(workunit),
     )
 
@@ -174,7 +177,8 @@ def _is_about(host: Host, *, now: datetime) -> bool:
     return is_seen and not host.denied and host.merged_into_id is None
 
 
-def _seen_hosts(workunit: Workunit, *, now: datetime) -> int:
+def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
+    """Hosts that were seen lately and that the workunit may be for."""
     hosts = Host.objects.filter(
         rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
     )
@@ -184,7 +188,36 @@ def _seen_hosts(workunit: Workunit, *, now: datetime) -> int:
         hosts = hosts.filter(account_id=workunit.target_account_id)
     elif workunit.target_team_id is not None:
         hosts = hosts.filter(account__team_id=workunit.target_team_id)
-    return hosts.count()
+    return hosts
+
+
+def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
+    states = {result.server_state for result in facts.results}
+    return ServerState.UNSENT in states and max(states) > ServerState.UNSENT
+
+
+def _all_tried(workunit: Workunit, *, now: datetime) -> AllTried | None:
+    """That all accounts (or hosts) had their turn, while none of them may have another."""
+    app, kind = workunit.app, workunit.app.one_result_per
+    if kind == OneResultPer.NOTHING:
+        return None
+    column = "id" if kind == OneResultPer.HOST else "account_id"
+    about = set(_hosts_about(workunit, now=now).values_list(column, flat=True).distinct())
+    again: dict[int, datetime | None] = {}
+    sent = Result.objects.filter(workunit=workunit, sent_at__isnull=False)
+    for result in sent.order_by("id"):
+        who = result.host_id if kind == OneResultPer.HOST else result.account_id
+        ended = result.received_at or result.report_deadline
+        never = result.server_state == ServerState.IN_PROGRESS or result.outcome == Outcome.SUCCESS
+        at_last = None if never or ended is None else ended + app.retry_same_account_after
+        if who is not None and again.get(who, now) is not None:
+            again[who] = at_last
+    if not about or not about <= again.keys():
+        return None
+    times = [time for who in about if (time := again[who]) is not None]
+    if any(time <= now for time in times):
+        return None
+    return AllTried(str(kind), len(about), min(times, default=None))
 
 
 def _target(workunit: Workunit) -> str:

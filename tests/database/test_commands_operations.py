@@ -483,3 +483,8 @@ def test_a_mistake_is_one_line_without_the_usage(
 def test_a_negative_number_is_a_value(capsys: pytest.CaptureFixture[str], app: str) -> None:
     run("submit_work", app, "--priority", "-5")
     assert Workunit.objects.get().priority == -5
+
+
+def test_errors_that_are_borne_are_set_by_an_option(app: str) -> None:
+    run("submit_work", app, "--max-errors", "0")
+    assert Workunit.objects.get().max_error_results == 0

@@ -102,6 +102,10 @@ def test_a_replacement_names_the_account_that_must_wait_for_it():
     assert explained(replacement).reasons == (
         "waits for a host that may have it",
         (
+            "every account with a computer that asked in the last 30 days (2) had its turn: waits "
+            "for another account, or until 2026-01-02 11:00:00 UTC, when one of them may try again"
+        ),
+        (
             f"does not go back to account {had.account}, which had {had.name}, "
             "before 2026-01-02 11:00:00 UTC"
         ),
@@ -251,3 +255,36 @@ def test_it_says_when_the_ledger_is_off(settings):
     page = StringIO()
     call_command("explain", rows.a_workunit().name, stdout=page)
     assert "The ledger is off" in page.getvalue()
+
+
+# How many errors are borne, and whose turn it is
+
+
+def failed_on(workunit, *hosts):
+    for host in hosts:
+        rows.a_result(workunit, "error", host=host, exit_status=17)
+
+
+def test_errors_say_at_which_one_the_workunit_gives_up():
+    workunit = rows.a_workunit(transition_at=None, max_error_results=3, max_timeouts=1)
+    failed_on(workunit, rows.a_host(), rows.a_host(), rows.a_host())
+    rows.a_result(workunit, "noreply")
+    found = explained(workunit).reasons
+    assert "had 3 errors, and gives up at error 4; 1 result given up" in found
+    assert "had 1 result not reported in time, and gives up at number 2" in found
+
+
+def test_a_workunit_says_that_every_account_had_its_turn():
+    app = rows.an_app(retry_same_account_after=timedelta(days=1))
+    workunit = rows.a_workunit(app, transition_at=None, min_quorum=1, target_nresults=1)
+    hosts = [rows.a_host(), rows.a_host()]
+    failed_on(workunit, hosts[0])
+    rows.a_result(workunit)
+    assert not any("had its turn" in reason for reason in explained(workunit).reasons)
+    update = type(hosts[1]).objects.filter(pk=hosts[1].pk).update
+    for fields in ({"denied": True}, {"denied": False, "rpc_at": NOON - timedelta(days=31)}):
+        update(**fields)
+        assert (
+            "every account with a computer that asked in the last 30 days (1) had its turn: waits "
+            "for another account, or until 2026-01-02 11:00:00 UTC, when one of them may try again"
+        ) in explained(workunit).reasons

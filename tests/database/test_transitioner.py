@@ -8,7 +8,8 @@ import pytest
 
 from daemons import transitioner
 from daemons.tally import Shard
-from scheduler.models import Batch, Result, Workunit
+from scheduler.lifecycle import ErrorMask
+from scheduler.models import Batch, Host, Result, Workunit
 from scheduler.queries.invariants import invariants
 from tests import rows
 from tests.conftest import NOON
@@ -351,3 +352,62 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
 
 def test_an_idle_pass_costs_one_statement_and_its_transaction():
     assert statements_of(lambda: a_pass(transitioner)) == 3
+
+
+# Where every account had its turn
+
+
+def tried(app, *hosts, word="error", **fields):
+    fields = {"min_quorum": 1, "target_nresults": 1, **fields}
+    workunit = rows.a_workunit(app, **fields)
+    for host in hosts:
+        rows.a_result(workunit, word, host=host)
+    return workunit
+
+
+def test_an_app_may_have_a_workunit_end_where_every_account_had_its_turn():
+    waits = tried(rows.an_app(), rows.a_host())
+    ends = tried(rows.an_app(fail_when_all_tried=True), *Host.objects.all())
+    a_pass(transitioner)
+    waits.refresh_from_db()
+    ends.refresh_from_db()
+    assert (waits.error_mask, waits.results.count()) == (0, 2)
+    assert (ErrorMask(ends.error_mask), ends.results.count()) == (ErrorMask.COULDNT_SEND, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_over"), [("account", True), ("host", False), ("nothing", False)]
+)
+def test_whose_turn_it_is_depends_on_how_results_are_kept_apart(kind, is_over):
+    app = rows.an_app(fail_when_all_tried=True, one_result_per=kind)
+    account = rows.an_account()
+    host = rows.a_host(account)
+    rows.a_host(account)
+    workunit = tried(app, host)
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert bool(workunit.error_mask) is is_over
+
+
+@pytest.mark.parametrize(
+    "fields", [{"denied": True}, {"rpc_at": NOON - timedelta(days=31)}], ids=["denied", "gone"]
+)
+def test_a_workunit_that_waits_for_an_account_looks_soon_whether_that_is_still_about(fields):
+    app = rows.an_app(fail_when_all_tried=True)
+    other = rows.a_host()
+    workunit = tried(app, rows.a_host())
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert (workunit.error_mask, workunit.transition_at) == (0, NOON + timedelta(hours=1))
+    rows.update(other, **fields)
+    a_pass(transitioner, now=NOON + timedelta(hours=1))
+    workunit.refresh_from_db()
+    assert ErrorMask(workunit.error_mask) == ErrorMask.COULDNT_SEND
+
+
+@pytest.mark.parametrize("word", ["sent", "success"])
+def test_what_may_still_be_the_answer_is_waited_for(word):
+    workunit = tried(rows.an_app(fail_when_all_tried=True), rows.a_host(), word=word)
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert workunit.error_mask == 0

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.utils import timezone
 
-from scheduler.models import Batch, IdempotencyKey, Submitter, Workunit
+from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
 from scheduler.operations import accounts
 from scientist import Project, cli, store, transport, uploads
 from tests.conftest import NOON
@@ -832,3 +832,17 @@ def test_what_cannot_be_published_is_refused(run, fold, tmp_path, words, code, c
 def test_an_app_of_another_version_is_shown(run, fold):
     an_app_version(fold, version_num=100)
     assert "1.00" in run("app", "show", "fold")[1]
+
+
+def test_errors_that_are_borne_are_set_by_an_option(run, fold):
+    assert run("submit", "fold", "--command-line", "1", "--max-errors", "0")[0] == 0
+    assert workunits()[0].max_error_results == 0
+    code, _, said = run("submit", "fold", "--command-line", "1", "--max-errors", "-1")
+    assert (code, "'-1' is no whole number from 0. Hint: " in said) == (2, True)
+
+
+def test_an_app_chooses_what_happens_once_every_account_had_its_turn(run):
+    assert run("app", "create", "lab", "--when-all-tried", "fail", "--max-errors", "1")[0] == 0
+    lab = App.objects.get()
+    assert (lab.fail_when_all_tried, lab.workunit_defaults) == (True, {"max_error_results": 1})
+    assert json.loads(run("app", "show", "lab", "--json")[1])["app"]["name"] == "lab"

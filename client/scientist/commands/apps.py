@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from scientist.commands.context import HELP, OK, Context, positive, typed
+from scientist.commands.context import HELP, OK, Context, positive, typed, whole
 from scientist.commands.sources import output_of
 from scientist.display import pairs
 from scientist.errors import NotFoundError, UsageError
@@ -47,12 +47,17 @@ def _describe_rules(command: argparse.ArgumentParser, usual_kind: str) -> None:
         f"with run.sh, a command line or a container ({usual_kind})",
     )  # fmt: skip
     rules.add_argument("--success-rule", choices=RULES, help="when a run has succeeded")
+    rules.add_argument(
+        "--when-all-tried", choices=("wait", "fail"), help="what becomes of a workunit without an "
+        "answer once every account that is about had its turn (default wait)",
+    )  # fmt: skip
     rules.add_argument("--input-template", type=Path, metavar="FILE", help="BOINC's, in XML")
     rules.add_argument("--output-template", type=Path, metavar="FILE", help="BOINC's, in XML")
     usual = command.add_argument_group("its workunits, unless a submission says otherwise")
     usual.add_argument(
         "--quorum", type=typed(positive), metavar="N", help="results that must agree"
     )
+    usual.add_argument("--max-errors", type=typed(whole), metavar="N", help=HELP["max_errors"])
     usual.add_argument("--deadline", type=typed(duration), metavar="T", help=HELP["deadline"])
     usual.add_argument("--output", action="append", metavar="NAME[:SIZE]", help="what they bring")
     usual.add_argument("--takes", type=typed(duration), metavar="T", help=HELP["takes"])
@@ -165,6 +170,7 @@ def _rules(options: argparse.Namespace) -> dict[str, Any]:
     usual = fields_of(
         {
             "quorum": options.quorum,
+            "max_errors": options.max_errors,
             "deadline": options.deadline,
             "outputs": [output_of(one) for one in options.output or ()] or None,
             "takes": options.takes,
@@ -177,6 +183,7 @@ def _rules(options: argparse.Namespace) -> dict[str, Any]:
         "user_friendly_name": options.title,
         "kind": options.kind,
         "success_rule": options.success_rule,
+        "fail_when_all_tried": options.when_all_tried and options.when_all_tried == "fail",
         "workunit_defaults": usual or None,
         "input_template": _text(options.input_template),
         "output_template": _text(options.output_template),

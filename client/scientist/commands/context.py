@@ -27,6 +27,7 @@ Kind = TypeVar("Kind")
 OK, FAILED_WORKUNITS = 0, 6
 #: What two commands ask of workunits.
 HELP = {
+    "max_errors": "errors that are borne; a workunit gives up at error N+1 (default 3)",
     "deadline": "how long a computer may keep one, such as 12h or 3d",
     "takes": "how long one takes on a usual computer, such as 10min",
     "fpops": "or that in floating-point operations",
@@ -166,6 +167,13 @@ def typed(read: Callable[[str], Kind]) -> Callable[[str], Kind]:
             raise argparse.ArgumentTypeError(f"{error.sentence} Hint: {error.hint}") from None
 
     return reading
+
+
+def whole(text: str) -> int:
+    """Read a whole number from 0."""
+    if not text.isdecimal():
+        raise UsageError(f"{text!r} is no whole number from 0.", "write 0, 1, 2 ...")
+    return int(text)
 
 
 def positive(text: str) -> int:

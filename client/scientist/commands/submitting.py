@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from scientist.commands.context import HELP, OK, Context, positive, typed
+from scientist.commands.context import HELP, OK, Context, positive, typed, whole
 from scientist.commands.sources import output_of, shared_of, works_of
 from scientist.commands.watching import watch
 from scientist.display import Transfers
@@ -89,6 +89,7 @@ def _describe_workunits(submit: argparse.ArgumentParser) -> None:
         help="what each brings back, and how long at most (default: as the app has it, or out)",
     )
     each.add_argument("--quorum", type=typed(positive), metavar="N", help="results that must agree")
+    each.add_argument("--max-errors", type=typed(whole), metavar="N", help=HELP["max_errors"])
     each.add_argument("--deadline", type=typed(duration), metavar="T", help=HELP["deadline"])
     each.add_argument("--priority", type=int, metavar="N", help="higher is sent first")
     each.add_argument("--takes", type=typed(duration), metavar="T", help=HELP["takes"])
@@ -142,7 +143,7 @@ def _field(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value if equals else "?")
     except ValueError:
-        hint = "write --field max_error_results=5 or --field keywords='\"1,2\"'."
+        hint = "write --field max_timeouts=5 or --field keywords='\"1,2\"'."
         raise UsageError(f"{text!r} is no field.", hint) from None
 
 
@@ -183,6 +184,7 @@ def _said(options: argparse.Namespace) -> dict[str, Any]:
     """What the options say of all workunits and of their batch."""
     said: dict[str, Any] = {
         "quorum": options.quorum,
+        "max_errors": options.max_errors,
         "deadline": options.deadline,
         "priority": options.priority,
         "outputs": [output_of(one) for one in options.output or ()] or None,

@@ -44,6 +44,7 @@ _FIELDS = {
     "deadline": "delay_bound",
     "quorum": "min_quorum",
     "target": "target_nresults",
+    "max_errors": "max_error_results",
     "max_timeouts": "max_timeouts",
     "priority": "priority",
     "size_class": "size_class",
@@ -108,7 +109,8 @@ class Command(Conversation):
         parser.add_argument(
             "--target", metavar="N", type=int, help="results made at first (default: QUORUM)"
         )
-        parser.add_argument("--max-timeouts", type=int, metavar="N", help="fails after so many")
+        parser.add_argument("--max-errors", type=int, metavar="N", help="gives up at error N+1")
+        parser.add_argument("--max-timeouts", type=int, metavar="N", help="gives up at number N+1")
         parser.add_argument(
             "--priority", metavar="N", type=int, help="higher is sent first (default: 0)"
         )

@@ -42,6 +42,11 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
+        "An app may end a workunit of which every account that is about had its turn",
+        Code("scheduler.policy.replication:has_no_other_host", always(False)),
+        (TRANSITIONER,),
+    ),
+    Switch(
         "So many time-outs are borne, and not one more",
         Code("scheduler.policy.replication:has_too_many_timeouts", always(False)),
         (REPLICATION,),

@@ -580,6 +580,7 @@ def workunits(draw):
         unsendable_at=draw(maybe_times),
         dependency_failed_at=draw(maybe_times),
         outputs_kept=draw(st.booleans()),
+        all_tried=draw(st.sampled_from([None, None, False, True])),
         broadcast=draw(st.sampled_from([False, False, True])),
         delay_bound=draw(st.sampled_from([None, DAY, 20 * DAY])),
         delete_delay=draw(st.sampled_from([None, timedelta(hours=1), 3 * DAY])),
