@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from scientist import models
-from scientist.errors import BatchFailed
+from scientist.errors import (
+    BatchFailed,
+    NotFoundError,
+    ScientistError,
+    ServerFault,
+    Unreachable,
+)
 from scientist.fetching import Fetched, fetch
 from scientist.inputs import fields_of
 from scientist.placing import Layout
@@ -19,6 +26,8 @@ from scientist.words import count
 #: Seconds between two looks at a batch in which something happens; up to five times as many else.
 INTERVAL = 2.0
 _SLOWEST = 5
+#: Seconds between two questions for what went wrong, while nothing changes.
+_TROUBLES_EVERY = 30.0
 
 
 class Batch:
@@ -54,6 +63,13 @@ class Batch:
         """Ask how far it is."""
         return read_progress(self._transport.get(f"{self._path}/progress"))
 
+    def troubles(self) -> models.Troubles:
+        """Ask what went wrong in it: the last error, and science that is parked."""
+        try:
+            return models.read(models.Troubles, self._transport.get(f"{self._path}/troubles"))
+        except NotFoundError:  # a project that is older than this program
+            return models.Troubles()
+
     def watch(
         self, interval: float = INTERVAL, *, sleep: Callable[[float], None] = time.sleep
     ) -> Iterator[models.Progress]:
@@ -61,18 +77,54 @@ class Batch:
 
         Looks less often while nothing changes, up to a fifth.
         """
-        etag, pause, shown = "", interval, None
+        for look in self.looks(interval, sleep=sleep, asks_troubles=False):
+            if look.is_news and look.silent_since is None:
+                yield look.progress
+
+    def looks(
+        self,
+        interval: float = INTERVAL,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        asks_troubles: bool = True,
+    ) -> Iterator[models.Look]:
+        """Give each look at it until it is complete, also those that find no change.
+
+        While the project does not answer, a look gives what was known last.  Raises Unreachable
+        if there was no answer at all yet, or none for as long as the transport is patient.
+        """
+        etag, pause = "", interval
+        look: models.Look | None = None
+        asked_at = 0.0
         while True:
-            said, etag = self._transport.get_if_changed(f"{self._path}/progress", etag)
-            found = shown if said is None else read_progress(said)
-            if found is not None and found != shown:
-                pause, shown = interval, found
-                yield found
-            else:
-                pause = min(pause * 1.3, interval * _SLOWEST)
-            if found is not None and found.is_complete:
+            try:
+                said, etag = self._transport.get_if_changed(
+                    f"{self._path}/progress", etag, patience=None if look is None else 0.0
+                )
+                before = look
+                look = self._look(before, said)
+                is_due = time.monotonic() - asked_at >= _TROUBLES_EVERY
+                if asks_troubles and (is_due or (before and look.is_news) or _is_over(look)):
+                    asked_at = time.monotonic()
+                    look = replace(look, troubles=self.troubles())
+            except (Unreachable, ServerFault) as error:
+                if look is None:
+                    raise
+                look = _silent(look, error, self._transport.patience)
+            yield look
+            if look.silent_since is None and look.progress.is_complete:
                 return
+            pause = interval if look.is_news else min(pause * 1.3, interval * _SLOWEST)
             sleep(pause)
+
+    def _look(self, before: models.Look | None, said: Any) -> models.Look:  # noqa: ANN401  any JSON
+        if before is None:
+            return models.Look(
+                progress=read_progress(said), troubles=models.Troubles(), is_news=True
+            )
+        progress = before.progress if said is None else read_progress(said)
+        is_news = progress.counts != before.progress.counts or before.silent_since is not None
+        return replace(before, progress=progress, is_news=is_news, silent_since=None)
 
     def wait(self, timeout: float | None = None, interval: float = INTERVAL) -> models.Progress:
         """Wait until it is complete.  Raises TimeoutError, after `timeout` seconds.
@@ -143,6 +195,19 @@ class Batch:
         answer = self._transport.patch(self._path, fields_of(said))
         self.info = models.read(models.BatchInfo, answer)
         return self.info
+
+
+def _is_over(look: models.Look) -> bool:
+    return look.progress.is_complete
+
+
+def _silent(look: models.Look, error: ScientistError, patience: float) -> models.Look:
+    """The same look, without an answer; raises `error` once patience is at its end."""
+    now = datetime.now(UTC)  # noqa: TID251  the edge reads the clock
+    since = look.silent_since or now
+    if (now - since).total_seconds() > patience:
+        raise error
+    return replace(look, silent_since=since, is_news=look.silent_since is None)
 
 
 def read_progress(said: Any) -> models.Progress:  # noqa: ANN401  any JSON

@@ -23,9 +23,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from scientist.models import BatchInfo
+from scientist.models import BatchInfo, Look
 from scientist.models import Progress as Figures
-from scientist.words import count, nbytes, rate, span
+from scientist.words import count, local, nbytes, rate, span
 
 #: How each status is painted, in the order in which workunits go through them.
 STYLES = {
@@ -154,15 +154,17 @@ def sentence(batch: BatchInfo, figures: Figures, now: datetime) -> str:
 
 
 class Watching:
-    """A batch drawn again at each change; lines without a terminal."""
+    """A batch drawn again at each look; without a terminal a line at each change."""
 
-    def __init__(self, console: Console, batch: BatchInfo) -> None:
+    def __init__(self, console: Console, batch: BatchInfo, *, live: bool) -> None:
         self._console, self._batch = console, batch
-        self._live: Live | None = None
+        self._live = (
+            Live(console=console, refresh_per_second=4, auto_refresh=False) if live else None
+        )
+        self._troubles: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live = Live(console=self._console, refresh_per_second=4, auto_refresh=False)
+        if self._live is not None:
             self._live.start()
         return self
 
@@ -175,12 +177,30 @@ class Watching:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, figures: Figures, now: datetime) -> None:
+    def show(self, look: Look, now: datetime) -> None:
         """Draw it."""
+        silence = _silence(look)
         if self._live is not None:
-            self._live.update(picture(self._batch, figures, now), refresh=True)
-        else:
-            print(sentence(self._batch, figures, now), flush=True)
+            parts: list[RenderableType] = [picture(self._batch, look.progress, now)]
+            parts += [Text(one, style="red") for one in look.troubles.sentences]
+            parts += [Text(silence, style="yellow")] if silence else []
+            self._live.update(Group(*parts), refresh=True)
+            return
+        said = []
+        if look.is_news:
+            line = f"{now:%H:%M:%S} {self._batch.name}: {silence}"
+            said.append(line if silence else sentence(self._batch, look.progress, now))
+        news = [one for one in look.troubles.sentences if one not in self._troubles]
+        said += [f"{now:%H:%M:%S} {self._batch.name}: {one}" for one in news]
+        self._troubles = look.troubles.sentences
+        if said:
+            print("\n".join(said), flush=True)
+
+
+def _silence(look: Look) -> str:
+    if look.silent_since is None:
+        return ""
+    return f"no answer from the project since {local(look.silent_since)[11:]}; asking again"
 
 
 # Transfers

@@ -35,9 +35,49 @@ class Progress:
         return self.done + self.failed
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of workunits alone, without the rate, which changes at every look."""
+        kinds = (self.waiting, self.unsent, self.in_progress, self.validating)
+        return (self.total, *kinds, self.done, self.failed)
+
+    @property
     def is_complete(self) -> bool:
         """Whether nothing is left to do."""
         return self.over >= self.total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastError:
+    """The result of a batch that failed last."""
+
+    result: str = ""
+    exit_status: int = 0
+    host: str = ""
+    at: datetime | None = None
+    stderr_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Troubles:
+    """What went wrong in a batch; `sentences` say it for people."""
+
+    last_error: LastError | None = None
+    parked: int = 0
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at a batch.  `silent_since` is when the project stopped answering, if it did.
+
+    `is_news` tells that workunits changed their state since the look before, or that the project
+    fell silent or answers again.
+    """
+
+    progress: Progress
+    troubles: Troubles
+    silent_since: datetime | None = None
+    is_news: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

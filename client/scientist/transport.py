@@ -106,10 +106,22 @@ class Transport:
             # The address that the project knows itself by may not be the one that leads to it.
             asked["cursor"] = cursor[0]
 
-    def get_if_changed(self, path: str, etag: str) -> tuple[Any, str]:
-        """Fetch JSON, or None if it still is what the tag says; gives the new tag too."""
+    @property
+    def patience(self) -> float:
+        """How long it goes on asking a project that does not answer, in seconds."""
+        return self._patience
+
+    def get_if_changed(
+        self, path: str, etag: str, *, patience: float | None = None
+    ) -> tuple[Any, str]:
+        """Fetch JSON, or None if it still is what the tag says; gives the new tag too.
+
+        `patience` in seconds replaces the transport's own.
+        """
         headers = {"If-None-Match": etag} if etag else {}
-        answer = self._patiently(lambda: self._client.get(path, headers=headers), repeatable=True)
+        answer = self._patiently(
+            lambda: self._client.get(path, headers=headers), repeatable=True, most=patience
+        )
         if answer.status_code == _NOT_MODIFIED:
             return None, etag
         return _checked(answer, self.url).json(), answer.headers.get("ETag", "")
@@ -207,7 +219,7 @@ class Transport:
             raise _no_project(self.url, path) from None
 
     def _patiently(
-        self, attempt: Callable[[], httpx.Response], *, repeatable: bool
+        self, attempt: Callable[[], httpx.Response], *, repeatable: bool, most: float | None = None
     ) -> httpx.Response:
         """Try until there is an answer that is more than a pause; the last one counts."""
         began, wait = time.monotonic(), 0.25
@@ -227,7 +239,8 @@ class Transport:
                     return answer
             wait = min(wait * 2, _LONGEST_WAIT)
             pause = max(asked or 0.0, wait * random.uniform(0.7, 1.0))  # noqa: S311  no secret
-            patience = self._patience if self._met else min(_FIRST_PATIENCE, self._patience)
+            patience = self._patience if most is None else most
+            patience = patience if self._met else min(_FIRST_PATIENCE, patience)
             may_repeat = repeatable or isinstance(error, _UNSENT)
             if not may_repeat or time.monotonic() - began + pause > patience:
                 if answer is not None:

@@ -17,7 +17,7 @@ from scheduler.api.endpoint import Endpoint
 from scheduler.api.filters import Filters, Meta, Name, Word
 from scheduler.api.operation import Scope, operation
 from scheduler.api.problems import Problem
-from scheduler.api.shown import BATCH_STATES, BatchShown, ProgressNow
+from scheduler.api.shown import BATCH_STATES, BatchShown, ProgressNow, TroublesShown
 from scheduler.api.viewer import changer_of, viewer_of
 from scheduler.facts.new_work import NewBatch
 from scheduler.models import App, Batch
@@ -25,7 +25,7 @@ from scheduler.operations import batches, new_batches, retry, submitters
 from scheduler.operations.batches import BadChange, BatchNotReady
 from scheduler.operations.cancel import WorkunitsNotFound
 from scheduler.operations.quotas import QuotaExceeded
-from scheduler.queries import progress, submitted
+from scheduler.queries import last_error, progress, submitted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -215,6 +215,22 @@ class BatchProgress(Endpoint):
         return Response(ProgressNow(describe.progress(batch, found)).data)
 
 
+class BatchTroubles(Endpoint):
+    """What went wrong in a batch."""
+
+    @operation(
+        "Show what went wrong in a batch",
+        name="read_batch_troubles",
+        tag="batches",
+        answer=TroublesShown,
+        conditional=True,
+    )
+    def get(self, request: Request, batch_id: int) -> Response:
+        """The result that failed last, and how much waits because science code failed."""
+        found = last_error.troubles_of(find(request, batch_id))
+        return Response(TroublesShown(found).data)
+
+
 class BatchAbort(Endpoint):
     """Giving a batch up."""
 
@@ -309,6 +325,7 @@ urlpatterns = [
     path("batches", Batches.as_view()),
     path("batches/<id:batch_id>", OneBatch.as_view()),
     path("batches/<id:batch_id>/progress", BatchProgress.as_view()),
+    path("batches/<id:batch_id>/troubles", BatchTroubles.as_view()),
     path("batches/<id:batch_id>/abort", BatchAbort.as_view()),
     path("batches/<id:batch_id>/retire", BatchRetire.as_view()),
     path("batches/<id:batch_id>/retry", BatchRetry.as_view()),

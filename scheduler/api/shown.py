@@ -41,6 +41,26 @@ class ProgressNow(ProgressShown):
     )
 
 
+class LastErrorShown(serializers.Serializer[Any]):
+    """The result that failed last."""
+
+    result = serializers.CharField()
+    exit_status = serializers.IntegerField()
+    host = serializers.CharField()
+    at = serializers.DateTimeField(allow_null=True)
+    stderr_tail = serializers.ListField(child=serializers.CharField(), source="tail")
+
+
+class TroublesShown(serializers.Serializer[Any]):
+    """What went wrong in a batch; `sentences` say it for people."""
+
+    last_error = LastErrorShown(allow_null=True)
+    parked = serializers.IntegerField(
+        help_text="Workunits whose validation or assimilation stopped."
+    )
+    sentences = serializers.ListField(child=serializers.CharField())
+
+
 class CostShown(serializers.Serializer[Any]):
     """What the results that were sent took, and were paid."""
 

@@ -20,6 +20,7 @@ from scheduler.lifecycle import (
     ValidateState,
 )
 from scheduler.policy import sendability
+from scheduler.policy.last_error import LastError
 from scheduler.policy.replication import effective_target, judge
 from scheduler.policy.verdicts import Counts, Verdict
 
@@ -77,6 +78,7 @@ class Surroundings:
     parked: tuple[Parked, ...] = ()
     away_since: datetime | None = None
     predecessor: str = ""
+    last_error: LastError | None = None
     all_tried: AllTried | None = None
     #: The reason why no work of its app is sent, as a sentence; empty if work is sent.
     app_not_served: str = ""
@@ -92,13 +94,14 @@ def explain(
     verdict = judge(workunit, now=now)
     has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
     lines = (
-        _of_ended(workunit, verdict)
+        _of_ended(workunit, verdict, around)
         if has_ended
-        else _of_open(workunit, verdict, now, around.predecessor)
+        else _of_open(workunit, verdict, now, around)
     )
     waits = explain_sending(around) if verdict.counts.unsent and not has_ended else ()
     return (
         *lines,
+        *_of_last_error(workunit, around),
         *waits,
         *_of_science(around),
         *_of_outage(workunit, around),
@@ -137,6 +140,15 @@ def _of_turns(tried: AllTried) -> str:
     )
 
 
+def _of_last_error(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
+    if around.last_error is not None and workunit.canonical_result_id is None:
+        yield f"its last error: {around.last_error.sentence}"
+
+
+def _is_parked(around: Surroundings, stage: str) -> bool:
+    return any(one.stage == stage for one in around.parked)
+
+
 def _of_science(around: Surroundings) -> Iterator[str]:
     for one in around.parked:
         yield (
@@ -155,9 +167,9 @@ def _of_outage(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
 
 
 def _of_open(
-    workunit: WorkunitFacts, verdict: Verdict, now: datetime, predecessor: str
+    workunit: WorkunitFacts, verdict: Verdict, now: datetime, around: Surroundings
 ) -> Iterator[str]:
-    counts = verdict.counts
+    counts, predecessor = verdict.counts, around.predecessor
     yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
     if counts.inconclusive and counts.inconclusive == counts.successes:
         wanted = effective_target(workunit, counts)
@@ -171,7 +183,7 @@ def _of_open(
     if workunit.start_after is not None and workunit.start_after > now:
         yield f"must not start before {at(workunit.start_after)}"
     yield from _waits_for_results(workunit)
-    if workunit.need_validate:
+    if workunit.need_validate and not _is_parked(around, "validator"):
         yield "waits for the validator"
     for limit, meaning in ((workunit.end_before, "end"), (workunit.start_before, "start")):
         if limit is not None and (meaning == "end" or not counts.ever_sent):
@@ -213,7 +225,7 @@ def _waits_for_results(workunit: WorkunitFacts) -> Iterator[str]:
             yield f"{result.name} is in progress until {at(result.report_deadline)}"
 
 
-def _of_ended(workunit: WorkunitFacts, verdict: Verdict) -> Iterator[str]:
+def _of_ended(workunit: WorkunitFacts, verdict: Verdict, around: Surroundings) -> Iterator[str]:
     if workunit.error_mask:
         reasons = ", ".join((bit.name or "").lower() for bit in ErrorMask(workunit.error_mask))
         yield f"failed: {reasons.replace('_', ' ')}"
@@ -221,12 +233,13 @@ def _of_ended(workunit: WorkunitFacts, verdict: Verdict) -> Iterator[str]:
         names = {result.id: result.name for result in workunit.results}
         canonical = workunit.canonical_result_id or 0
         yield f"has its answer: {names.get(canonical, f'result {canonical}')} is canonical"
-    yield {
-        AssimilateState.INIT: "is not assimilated yet",
-        AssimilateState.READY: "waits for the assimilator",
-        AssimilateState.DONE: "is assimilated",
-    }[AssimilateState(workunit.assimilate_state)]
-    if workunit.need_validate:
+    if workunit.assimilate_state != AssimilateState.READY or not _is_parked(around, "assimilator"):
+        yield {
+            AssimilateState.INIT: "is not assimilated yet",
+            AssimilateState.READY: "waits for the assimilator",
+            AssimilateState.DONE: "is assimilated",
+        }[AssimilateState(workunit.assimilate_state)]
+    if workunit.need_validate and not _is_parked(around, "validator"):
         yield "late results wait for the validator"
     yield from _waits_for_results(workunit)
     if verdict.look_again_at is not None:

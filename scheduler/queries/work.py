@@ -40,6 +40,7 @@ from scheduler.policy.explanation import (
 from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.policy.outages import is_silent
 from scheduler.queries.catalog import ANONYMOUS
+from scheduler.queries.last_error import ERRORS, last_error
 from scheduler.queries.timeline import describe_move, moves_of
 
 
@@ -81,8 +82,10 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
         own = next(one for one in facts.results if one.id == result["id"])
         around = surroundings_of(facts, now=now)
         is_unsent = own.server_state == ServerState.UNSENT
+        error = last_error(id=own.id) if own.outcome in ERRORS else None
         reasons = (
             *explain_result(own),
+            *([error.sentence] if error is not None else []),
             *(explain_sending(around) if is_unsent else ()),
             *_waits_of(own, now=now),
         )
@@ -157,6 +160,7 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
         parked=_parked(workunit_id),
         away_since=sign if is_away else None,
         predecessor=_predecessor(workunit),
+        last_error=last_error(workunit=workunit_id) if _has_errors(facts) else None,
         all_tried=_all_tried(workunit, now=now) if _waits_after_a_turn(facts) else None,
         app_not_served=_app_not_served(workunit),
     )
@@ -189,6 +193,10 @@ def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
     elif workunit.target_team_id is not None:
         hosts = hosts.filter(account__team_id=workunit.target_team_id)
     return hosts
+
+
+def _has_errors(facts: WorkunitFacts) -> bool:
+    return any(result.outcome in ERRORS for result in facts.results)
 
 
 def _waits_after_a_turn(facts: WorkunitFacts) -> bool:

@@ -288,3 +288,50 @@ def test_a_workunit_says_that_every_account_had_its_turn():
             "every account with a computer that asked in the last 30 days (1) had its turn: waits "
             "for another account, or until 2026-01-02 11:00:00 UTC, when one of them may try again"
         ) in explained(workunit).reasons
+
+
+# Errors and parked science
+
+
+STDERR = (
+    "<message>code 17</message>\n<stderr_txt>\nTraceback\nValueError: \x1b[1mbad\n</stderr_txt>"
+)
+
+
+def test_the_last_error_is_told_with_its_exit_status_and_the_end_of_stderr():
+    workunit = rows.a_workunit(transition_at=None)
+    rows.a_result(workunit, "error", exit_status=1, received_at=rows.hours(-2))
+    last = rows.a_result(workunit, "error", exit_status=17, stderr=STDERR)
+    rows.a_result(workunit, "aborted", received_at=rows.hours(-0.5))
+    sentence = (
+        f"{last.name} failed with exit status 17 on host {last.host_id}; "
+        "its stderr ends: Traceback | ValueError:  [1mbad"
+    )
+    assert f"its last error: {sentence}" in explained(workunit).reasons
+    assert sentence in explained(last).reasons
+
+
+@pytest.mark.parametrize(
+    ("stage", "states", "waits"),
+    [
+        (ScienceFailure.Stage.VALIDATE, {"need_validate": True}, "waits for the validator"),
+        (ScienceFailure.Stage.ASSIMILATE, {}, "waits for the assimilator"),
+    ],
+)
+def test_what_is_parked_waits_for_no_daemon(stage, states, waits):
+    workunit = rows.a_workunit(transition_at=None, **states)
+    if not states:
+        rows.settled(workunit, assimilate_state=1)
+    assert waits in explained(workunit).reasons
+    ScienceFailure.objects.create(
+        stage=stage,
+        subject_id=workunit.pk,
+        app=workunit.app,
+        failures=5,
+        error="ValueError: no number",
+        failed_at=NOON,
+        parked_at=NOON,
+    )
+    reasons = explained(workunit).reasons
+    assert waits not in reasons
+    assert any("is parked since" in reason for reason in reasons)

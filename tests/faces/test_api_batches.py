@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler import storage
-from scheduler.models import Batch, ResultFile, Workunit
+from scheduler.models import Batch, ResultFile, ScienceFailure, Workunit
 from scheduler.operations import submitters
 from tests.conftest import NOON
 from tests.rows import a_result, an_account, an_app, an_output, update
@@ -547,3 +547,34 @@ def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
     no_days = eve.get("usage", {"since": "2026-01-03", "until": "2026-01-02"})
     assert (no_days.status_code, no_days.json()["code"]) == (422, "no_days")
     assert eve.get("usage").json()["by"] == "day"
+
+
+# What went wrong
+
+
+def test_a_batch_tells_its_last_error_and_what_is_parked(eve):
+    batch = a_batch(submitter=eve.account)
+    path = f"batches/{batch.pk}/troubles"
+    assert eve.get(path).json() == {"last_error": None, "parked": 0, "sentences": []}
+    workunit = in_batch(batch)
+    failed = a_result(workunit, "error", exit_status=17, stderr="ValueError: bad\n")
+    ScienceFailure.objects.create(
+        stage=ScienceFailure.Stage.VALIDATE,
+        subject_id=workunit.pk,
+        app=workunit.app,
+        failures=5,
+        error="Traceback\nKeyError: 'x'\n",
+        failed_at=NOON,
+        parked_at=NOON,
+    )
+    told = eve.get(path).json()
+    assert told["last_error"] == {
+        "result": failed.name,
+        "exit_status": 17,
+        "host": f"host {failed.host_id}",
+        "at": "2026-01-01T11:00:00Z",
+        "stderr_tail": ["ValueError: bad"],
+    }
+    assert told["parked"] == 1
+    assert "exit status 17" in told["sentences"][0]
+    assert "KeyError: 'x'" in told["sentences"][1]

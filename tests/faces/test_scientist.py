@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
 from scheduler.operations import accounts
-from scientist import Project, cli, store, transport, uploads
+from scientist import Project, batches, cli, store, transport, uploads
 from tests.conftest import NOON
 from tests.faces.scientists_wire import Wire, changed, cut, lost
 from tests.rows import a_result, an_account, an_app, an_app_version, settled, update
@@ -846,3 +846,74 @@ def test_an_app_chooses_what_happens_once_every_account_had_its_turn(run):
     lab = App.objects.get()
     assert (lab.fail_when_all_tried, lab.workunit_defaults) == (True, {"max_error_results": 1})
     assert json.loads(run("app", "show", "lab", "--json")[1])["app"]["name"] == "lab"
+
+
+# Watching: what changed, what went wrong, and a project that is away
+
+
+@pytest.fixture
+def watched(eve, monkeypatch):
+    """A batch whose watcher, each time it sleeps, has the next of some things happen."""
+    batch = a_batch("b", submitter=eve.account)
+    workunits = [in_batch(batch, transition_at=None) for _ in range(2)]
+    happenings = []
+
+    def sleep(_seconds):
+        happenings.pop(0)()
+
+    monkeypatch.setattr(
+        batches.Batch.looks, "__kwdefaults__", {"sleep": sleep, "asks_troubles": True}
+    )
+    return batch, workunits, happenings
+
+
+def done(workunit):
+    settled(workunit, a_result(workunit, "valid"), assimilate_state=2, transition_at=None)
+    update(workunit, finished_at=timezone.now())
+
+
+def test_a_piped_watch_writes_a_line_at_each_change_and_no_other(run, watched):
+    _, (one, two), happenings = watched
+    happenings += [lambda: done(one), *[lambda: None] * 3, lambda: done(two)]
+    code, said, _ = run("watch", "b")
+    assert code == 0
+    assert [line.split(" b: ")[1].split(" %")[0] for line in said.splitlines()] == [
+        "0",
+        "50",
+        "100",
+    ]
+
+
+def test_a_watch_says_since_when_the_project_does_not_answer(run, watched, wire):
+    _, (one, two), happenings = watched
+    happenings += [
+        lambda: setattr(wire, "is_down", True),
+        lambda: None,
+        lambda: setattr(wire, "is_down", False),
+        lambda: (done(one), done(two)),
+    ]
+    code, said, _ = run("watch", "b")
+    lines = said.splitlines()
+    assert code == 0
+    assert ["no answer from the project since" in line for line in lines] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_watch_and_a_page_say_what_failed_last(run, watched):
+    _, (one, two), happenings = watched
+
+    def fail():
+        a_result(one, "error", exit_status=17, stderr="ValueError: bad\n")
+        a_result(two, "sent")
+
+    happenings += [fail, lambda: (done(one), done(two))]
+    _, said, _ = run("watch", "b", "--json")
+    kinds = [json.loads(line) for line in said.splitlines()]
+    (told,) = [one["sentences"] for one in kinds if one["kind"] == "troubles"]
+    assert "failed with exit status 17" in told[0]
+    assert "its stderr ends: ValueError: bad" in told[0]
+    assert told[0] in " ".join(run("show", "b")[1].split())

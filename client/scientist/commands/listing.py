@@ -188,7 +188,8 @@ def _tell_of_workunit(context: Context, name: str) -> None:
 
 
 def _show_batch(context: Context, which: str) -> None:
-    info = context.batch(which).refresh()
+    batch = context.batch(which)
+    info = batch.refresh()
     cost = info.cost
     spent = f"{span(cost.cpu_seconds)} of processor time"
     rows: dict[str, RenderableType | None] = {
@@ -201,7 +202,11 @@ def _show_batch(context: Context, which: str) -> None:
         "credit": f"{cost.credit:,.2f}".replace(",", " "),
         "notes": ", ".join(f"{name}={value}" for name, value in info.meta.items()),
     }
-    context.answer(info, Group(picture(info, info.progress, now()), Text(), pairs(rows)))
+    parts: list[RenderableType] = [picture(info, info.progress, now()), Text(), pairs(rows)]
+    if not context.json:
+        sentences = batch.troubles().sentences
+        parts += [Text(f"\n{one}", style="red") for one in sentences]
+    context.answer(info, Group(*parts))
 
 
 def _find_workunit(context: Context, which: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scientist.batches import INTERVAL, Batch
 from scientist.commands.context import FAILED_WORKUNITS, OK, Context, typed
 from scientist.display import Transfers, Watching
 from scientist.fetching import Fetched, fetch
-from scientist.models import Progress
+from scientist.models import Look, Progress, Troubles
 from scientist.placing import Layout
 from scientist.words import count, duration, nbytes
 
@@ -60,14 +60,15 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
     """Show a batch until it is complete; Ctrl-C only stops looking."""
     last = Progress()
     try:
-        if context.json:
-            for last in batch.watch(interval):
-                about = {"kind": "progress", "batch": {"id": batch.id, "name": batch.name}}
-                context.line(about | asdict(last))
-        else:
-            with Watching(context.out, batch.info) as shown:
-                for last in batch.watch(interval):
-                    shown.show(last, now())
+        with Watching(context.out, batch.info, live=context.is_live) as shown:
+            troubles = Troubles()
+            for look in batch.looks(interval):
+                last = look.progress
+                if context.json:
+                    _write(context, batch, look, troubles)
+                else:
+                    shown.show(look, now())
+                troubles = look.troubles
     except KeyboardInterrupt:
         if not context.json:
             context.err.print(
@@ -79,6 +80,17 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
             )
         raise
     return FAILED_WORKUNITS if last.failed else OK
+
+
+def _write(context: Context, batch: Batch, look: Look, before: Troubles) -> None:
+    """Write a look as lines of JSON, if it has news."""
+    about = {"batch": {"id": batch.id, "name": batch.name}}
+    if look.is_news and look.silent_since is not None:
+        context.line({"kind": "no_answer", **about, "since": look.silent_since})
+    elif look.is_news:
+        context.line({"kind": "progress", **about} | asdict(look.progress))
+    if look.troubles != before:
+        context.line({"kind": "troubles", **about} | asdict(look.troubles))
 
 
 def fetch_batch(context: Context) -> int:
