@@ -38,6 +38,9 @@ class DraftBatch:
         self._submission = Submission(transport, order, tell)
         self.futures = Futures(transport, into)
         self.submitted: models.Submitted | None = None
+        #: Of a batch that was not finished: what was sent of it, and whether that was aborted.
+        self.abandoned: models.Submitted | None = None
+        self.is_withdrawn = False
         made(self.futures)
 
     def __enter__(self) -> Self:
@@ -98,9 +101,11 @@ class DraftBatch:
 
     def _abandon(self, error: BaseException) -> None:
         for one in self._submission.made[:1]:
+            self.abandoned = one
             with suppress(ScientistError):
                 reason = {"reason": "the submission was not finished"}
                 self._transport.post(f"batches/{one.batch_id}/abort", reason)
+                self.is_withdrawn = True
         if isinstance(error, ScientistError):
             self.futures.fail(error)
         else:

@@ -37,6 +37,12 @@ class Unreachable(ScientistError):
     exit_code = 3
 
 
+class Interrupted(ScientistError):
+    """Ctrl-C in the middle of something that a project may still carry out."""
+
+    exit_code = 130
+
+
 class NotLoggedIn(ScientistError):
     """There is no token, or the project knows it no longer."""
 

@@ -24,7 +24,8 @@ from scientist.words import label
 
 #: One request carries at most so much, before compression; more goes in several, in one batch.
 MOST_WORKUNITS, MOST_BYTES = 250_000, 200_000_000
-_CHUNK = 1 << 17
+#: A body is sent in pieces of so many bytes.
+CHUNK_BYTES = 1 << 17
 _TOLD_EVERY = 500
 _MOST_NAME = 190
 
@@ -123,7 +124,7 @@ class _Part:
         """The bytes, from the first on."""
         self._file.seek(0)
         sent = 0
-        while chunk := self._file.read(_CHUNK):
+        while chunk := self._file.read(CHUNK_BYTES):
             yield chunk
             sent += len(chunk)
             tell("sending", sent, nbytes)

@@ -13,7 +13,9 @@ from django.utils import timezone
 
 from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
 from scheduler.operations import accounts
-from scientist import Project, batches, cli, store, transport, uploads
+from scientist import Project, batches, cli, store, submission, transport, uploads
+from scientist.commands import submitting
+from scientist.inputs import Work
 from tests.conftest import NOON
 from tests.faces.scientists_wire import Wire, changed, cut, lost
 from tests.rows import a_result, an_account, an_app, an_app_version, settled, update
@@ -917,3 +919,45 @@ def test_a_watch_and_a_page_say_what_failed_last(run, watched):
     assert "failed with exit status 17" in told[0]
     assert "its stderr ends: ValueError: bad" in told[0]
     assert told[0] in " ".join(run("show", "b")[1].split())
+
+
+# Ctrl-C while work is submitted
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_anything_is_sent_submits_nothing(run, fold, monkeypatch):
+    def works(*_):
+        yield Work(fields={"command_line": "1"})
+        interrupt()
+
+    monkeypatch.setattr(submitting, "works_of", lambda *_: (works(), 2))
+    code, _, complaint = run("submit", "fold", "--count", "2")
+    assert (code, complaint) == (130, "scientist: Interrupted: nothing was submitted.\n")
+    assert not Batch.objects.exists()
+
+
+def test_ctrl_c_while_the_project_works_names_the_batch_and_how_to_cancel_it(run, fold, wire):
+    wire.faults.append(("workunits", interrupt))
+    code, _, complaint = run("submit", "fold", "--count", "3")
+    batch = Batch.objects.get()
+    assert code == 130
+    assert f"the project may still take the workunits, as batch {batch.name}" in complaint
+    for command in (f"scientist watch {batch.name}", f"scientist cancel {batch.name}"):
+        assert command in complaint
+    assert run("cancel", batch.name, "--yes")[0] == 0
+    wire.faults.append(("workunits", interrupt))
+    _, _, complaint = run("submit", "fold", "--count", "3", "--batch", "mine", "--json")
+    assert json.loads(complaint)["error"] == "Interrupted"
+
+
+def test_ctrl_c_in_a_long_submission_withdraws_what_was_sent(run, fold, wire, monkeypatch):
+    monkeypatch.setattr(submission, "MOST_WORKUNITS", 2)
+    wire.faults += [("workunits", lambda _request, answer: answer), ("workunits", interrupt)]
+    code, _, complaint = run("submit", "fold", "--count", "5", "--batch", "long")
+    batch = Batch.objects.get()
+    assert code == 130
+    assert f"Interrupted: batch long ({batch.pk}) was withdrawn" in complaint
+    assert batch.state == Batch.State.ABORTED

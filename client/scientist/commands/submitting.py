@@ -14,10 +14,11 @@ from scientist.commands.context import HELP, OK, Context, positive, typed, whole
 from scientist.commands.sources import output_of, shared_of, works_of
 from scientist.commands.watching import watch
 from scientist.display import Transfers
-from scientist.errors import Unreachable, UsageError
+from scientist.drafts import DraftBatch
+from scientist.errors import Interrupted, Unreachable, UsageError
 from scientist.inputs import fields_of
 from scientist.models import Submitted
-from scientist.submission import submission_key
+from scientist.submission import CHUNK_BYTES, batch_name, submission_key
 from scientist.template import parameter
 from scientist.words import count, duration, moment, size
 
@@ -147,6 +148,43 @@ def _field(text: str) -> tuple[str, Any]:
         raise UsageError(f"{text!r} is no field.", hint) from None
 
 
+class _Sending:
+    """How much of a request was sent, for the bars and for Ctrl-C."""
+
+    def __init__(self, bars: Transfers) -> None:
+        self._bars = bars
+        #: Whether a request was begun, and whether all of one may have arrived.
+        self.has_begun = self.may_be_whole = False
+
+    def tell(self, what: str, done: int, of: int | None) -> None:
+        """Take what the SDK tells."""
+        if what == "sending":
+            self.has_begun = True
+            # The chunk after those that are counted may be on its way.
+            self.may_be_whole = self.may_be_whole or of is None or done + CHUNK_BYTES >= of
+        self._bars.tell(what, done, of)
+
+
+def _interrupted(
+    draft: DraftBatch | None, sending: _Sending, key: str, options: argparse.Namespace
+) -> Interrupted:
+    """Ctrl-C: what became of the workunits, as far as that can be known."""
+    sent = None if draft is None else draft.abandoned
+    if draft is not None and sent is not None:
+        batch = f"batch {sent.batch_name} ({sent.batch_id})"
+        if draft.is_withdrawn:
+            return Interrupted(f"Interrupted: {batch} was withdrawn; none of it is computed.")
+        hint = f"scientist cancel {sent.batch_id} cancels it."
+        return Interrupted(f"Interrupted: {batch} exists and could not be withdrawn.", hint)
+    if not sending.may_be_whole:
+        return Interrupted("Interrupted: nothing was submitted.")
+    name = options.batch or batch_name(options.app, key)
+    return Interrupted(
+        f"Interrupted: the project may still take the workunits, as batch {name}: all were sent.",
+        f"scientist watch {name} shows it in some seconds, scientist cancel {name} cancels it.",
+    )
+
+
 def submit_work(context: Context) -> int:
     """Carry out `submit`."""
     options = context.options
@@ -154,21 +192,19 @@ def submit_work(context: Context) -> int:
         works, total = works_of(options, stack)
         said = _said(options)
         key = options.key or submission_key()
+        draft: DraftBatch | None = None
         with Transfers(context.err, live=context.is_live) as bars:
-            sending: list[str] = []
-
-            def tell(what: str, done: int, of: int | None) -> None:
-                sending.extend([what] if what == "sending" and not sending else [])
-                bars.tell(what, done, of)
-
+            sending = _Sending(bars)
             try:
                 with context.project.batch(
-                    options.batch, app=options.app, key=key, total=total, tell=tell, **said
+                    options.batch, app=options.app, key=key, total=total, tell=sending.tell, **said
                 ) as draft:
                     for work in works:
                         draft.add(work)
             except Unreachable as error:
-                raise _perhaps(error, key, options) if sending else error from None
+                raise _perhaps(error, key, options) if sending.has_begun else error from None
+            except KeyboardInterrupt:
+                raise _interrupted(draft, sending, key, options) from None
     made = draft.send()
     for warning in made.warnings:
         context.warn(warning)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 
 import pytest
+from rich.console import Console
 
 from scientist.cli import parse, parser
+from scientist.commands.submitting import _Sending
+from scientist.display import Transfers
 from scientist.errors import problem
+from scientist.submission import CHUNK_BYTES
 
 
 def commands_of(parser, words=()):
@@ -77,3 +81,13 @@ def test_a_hint_that_a_fault_has_is_shown_once():
         error = problem(422, body)
         assert str(error).count(hint) == 1
         assert error.hint == hint
+
+
+def test_of_a_body_that_is_cut_nothing_is_made():
+    with Transfers(Console(), live=False) as bars:
+        sending = _Sending(bars)
+        sending.tell("sending", 0, 10 * CHUNK_BYTES)
+        sending.tell("sending", 8 * CHUNK_BYTES, 10 * CHUNK_BYTES)
+        assert (sending.has_begun, sending.may_be_whole) == (True, False)
+        sending.tell("sending", 9 * CHUNK_BYTES, 10 * CHUNK_BYTES)
+        assert sending.may_be_whole
