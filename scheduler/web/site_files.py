@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.templatetags.static import static
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 #: Paths for programs and staff; crawling them costs time and finds nothing for people.
 NOT_FOR_CRAWLERS = ("/admin/", "/api/", "/cgi/", "/download/", "/upload/", "/*.php")
-_FAVICON = Path(__file__).parent / "static" / "scheduler" / "favicon.svg"
 _a_day = cache_control(public=True, max_age=86_400)
 
 
@@ -26,10 +23,5 @@ def robots_txt(_request: HttpRequest) -> HttpResponse:
 @require_safe
 @_a_day
 def favicon(_request: HttpRequest) -> HttpResponse:
-    """Answer with the icon as SVG, whatever the name `.ico` suggests."""
-    return HttpResponse(_icon(), content_type="image/svg+xml")
-
-
-@cache
-def _icon() -> bytes:
-    return _FAVICON.read_bytes()
+    """Redirect to the icon, an SVG file."""
+    return HttpResponseRedirect(static("scheduler/favicon.svg"))

@@ -18,14 +18,15 @@ def test_crawlers_are_kept_from_paths_for_programs(client):
     assert "public" in answer["Cache-Control"]
 
 
-def test_the_icon_is_answered(client):
-    answer = client.get("/favicon.ico")
+def test_the_icon_is_found(client):
+    answer = client.get("/favicon.ico", follow=True)
     assert answer.status_code == 200
     assert answer["Content-Type"] == "image/svg+xml"
-    assert answer.content.startswith(b"<svg")
+    assert b"".join(answer).startswith(b"<svg")
     assert client.post("/favicon.ico").status_code == 405
 
 
 @pytest.mark.django_db
 def test_the_page_links_to_the_icon(client):
-    assert b'<link rel="icon" href="/favicon.ico" type="image/svg+xml">' in client.get("/").content
+    page = client.get("/").content.decode()
+    assert '<link rel="icon" href="/static/scheduler/favicon' in page

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0007_token_parents'),
+        ('scheduler', '0009_app_version_flags'),
     ]
 
     operations = [
