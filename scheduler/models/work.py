@@ -10,6 +10,7 @@ from django.db.models import F, Q
 
 from scheduler.lifecycle import (
     AssimilateState,
+    ClientState,
     FileDeleteState,
     Outcome,
     ReleaseState,
@@ -393,7 +394,9 @@ class Result(models.Model):
     outcome = models.SmallIntegerField(
         choices=choices(Outcome), default=Outcome.INIT, db_default=Outcome.INIT
     )
-    client_state = models.SmallIntegerField(default=0, db_default=0)
+    client_state = models.SmallIntegerField(
+        choices=choices(ClientState), default=ClientState.NEW, db_default=ClientState.NEW
+    )
     validate_state = models.SmallIntegerField(
         choices=choices(ValidateState), default=ValidateState.INIT, db_default=ValidateState.INIT
     )
@@ -460,6 +463,7 @@ class Result(models.Model):
             models.UniqueConstraint(fields=["name"], name="result_name_is_unique"),
             named("server_state", ServerState, table="result"),
             named("outcome", Outcome, table="result"),
+            named("client_state", ClientState, table="result"),
             named("validate_state", ValidateState, table="result"),
             named("file_delete_state", FileDeleteState, table="result"),
             models.UniqueConstraint(

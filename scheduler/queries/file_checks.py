@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,13 +10,30 @@ from typing import Final
 from django.db.models import QuerySet, Sum
 
 from scheduler import sql, storage
-from scheduler.lifecycle import FileDeleteState
-from scheduler.models import AppVersionFile, File, FileHold, FileRequest, ResultFile, WorkunitFile
+from scheduler.facts.work import result_of
+from scheduler.lifecycle import AssimilateState, Axis, Because, FileDeleteState
+from scheduler.models import (
+    AppVersionFile,
+    File,
+    FileHold,
+    FileRequest,
+    LedgerEntry,
+    ResultFile,
+    Workunit,
+    WorkunitFile,
+)
 
 BATCH: Final = 1000
 #: A submission puts its files in their places and then commits; it never takes so long.
 _UNDER_WAY: Final = timedelta(days=1)
 
+#: The assimilator that files answers in `results`.
+COPY_FILES: Final = "copy_files"
+
+REFILE: Final = (
+    "Hint: restore them from what you saved, or have them filed again from the outputs "
+    "(`manage.py revalidate`), while those are kept."
+)
 RESTORE: Final = (
     "Hint: restore them by these names from what you saved; what nobody has saved fails the "
     "workunits that need it: cancel them and submit them again (`manage.py cancel_work`)."
@@ -85,6 +102,74 @@ def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
     for output in _needed_outputs().iterator(BATCH):
         found += _compared(output.name, output.sha256, storage.upload_digest)
         progress(output.nbytes)
+    return found
+
+
+def wrong_answers() -> list[Violation]:
+    """Answers of assimilated workunits that are missing in `results`, or have other content.
+
+    Of apps whose answers `copy_files` files there, as long as the workunit is not purged; answers
+    that staff gave up were never filed.
+    """
+    found: list[Violation] = []
+    last = 0
+    rows = Workunit.objects.filter(
+        assimilate_state=AssimilateState.DONE, app__assimilator=COPY_FILES
+    ).select_related("app")
+    while batch := list(rows.filter(pk__gt=last).order_by("pk")[:BATCH]):
+        last = batch[-1].pk
+        given_up = set(
+            LedgerEntry.objects.filter(
+                workunit_id__in=[workunit.pk for workunit in batch],
+                axis=Axis.ASSIMILATION.value,
+                because=Because.GIVEN_UP.value,
+            ).values_list("workunit_id", flat=True)
+        )
+        outputs: dict[int, list[ResultFile]] = {}
+        canonical = [w.canonical_result_id for w in batch if w.canonical_result_id is not None]
+        for output in ResultFile.objects.filter(result_id__in=canonical).order_by("position"):
+            outputs.setdefault(output.result_id, []).append(output)
+        for workunit in batch:
+            if workunit.pk not in given_up:
+                found += _wrong_answer(workunit, outputs.get(workunit.canonical_result_id or 0, ()))
+    return found
+
+
+def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator[Violation]:
+    app = workunit.app.name
+    if workunit.canonical_result_id is None:
+        relative = f"{workunit.name}/FAILED.json"
+        if not storage.result_exists(app=app, relative=relative):
+            yield Violation(f"{app}/{relative}", "is not there")
+        return
+    for output in outputs:
+        declared = workunit.outputs[output.position] if workunit.outputs else {}
+        relative = f"{workunit.name}/{declared.get('open_name') or f'output_{output.position}'}"
+        try:
+            digest = storage.result_digest(app=app, relative=relative)
+        except FileNotFoundError:
+            yield Violation(f"{app}/{relative}", "is not there")
+        except OSError as error:
+            yield Violation(f"{app}/{relative}", f"cannot be read: {error}")
+        else:
+            if digest.sha256 != output.sha256:
+                yield Violation(
+                    f"{app}/{relative}", f"has SHA-256 {digest.sha256}, not {output.sha256}"
+                )
+
+
+def stray_uploads(now: datetime) -> list[Violation]:
+    """Uploads, finished or not, that belong to no result with outputs, and are over a day old."""
+    found = []
+    for files in storage.old_uploads(before=now - _UNDER_WAY):
+        owners = {file.name: result_of(file.name) for file in files}
+        ids = sorted({owner for owner in owners.values() if owner is not None})
+        living = {row["id"] for row in sql.fetch("read_living_results", {"ids": ids})}
+        found += [
+            Violation(file.name, f"{file.nbytes} bytes, of no result")
+            for file in files
+            if owners[file.name] not in living
+        ]
     return found
 
 

@@ -60,7 +60,7 @@ STATEMENTS = (
     "moves_are_legal",
 )
 #: Statements that hold only if every move was written to the ledger.
-LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken")
+LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken", "first_moves_are_known")
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,14 @@ from scheduler.storage.packages import (
     write_prepared,
 )
 from scheduler.storage.remote import Store, StoreAway, Stored, StoreDamaged, StoreError, store
-from scheduler.storage.results import change_result, keep_result, sync_results, write_result
+from scheduler.storage.results import (
+    change_result,
+    keep_result,
+    result_digest,
+    result_exists,
+    sync_results,
+    write_result,
+)
 from scheduler.storage.shared import NotShared, shared_file
 from scheduler.storage.spool import Spool
 from scheduler.storage.templates import read_template, template_names
@@ -168,6 +175,8 @@ __all__ = [
     "read_signatures",
     "read_template",
     "received",
+    "result_digest",
+    "result_exists",
     "shared_file",
     "signs_of_life",
     "spooled",

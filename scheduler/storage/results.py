@@ -12,6 +12,7 @@ from typing import Final
 
 from django.conf import settings
 
+from scheduler.storage.digests import Digest, digest_of
 from scheduler.storage.disk import copy, create, replacing
 from scheduler.storage.names import check_name, path_of
 from scheduler.storage.syncing import sync
@@ -85,6 +86,15 @@ def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) 
     finally:
         os.close(lock)
     return target
+
+
+def result_digest(*, app: str, relative: str) -> Digest:
+    """Read ``results/<app>/<relative>`` from end to end and hash it; raises FileNotFoundError."""
+    return digest_of(_result_path(app, relative))
+
+
+def result_exists(*, app: str, relative: str) -> bool:
+    return os.path.exists(_result_path(app, relative))
 
 
 def sync_results(paths: Iterable[Path]) -> None:

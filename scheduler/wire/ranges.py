@@ -63,8 +63,8 @@ ID: Final = Range(0, 2**63 - 1, "id")
 #: The parts are combined as 10000 * major + 100 * minor + release.
 MAJOR_VERSION: Final = Range(0, 9999, "number")
 MINOR_VERSION: Final = Range(0, 99, "number")
-#: `lifecycle.ClientState` has the values that clients send.
-CLIENT_STATE: Final = Range(0, 100, "number")
+#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  What is beyond is an error as well.
+CLIENT_STATE: Final = Range(0, 7, "number")
 INT32: Final = Range(-(2**31), 2**31 - 1, "number")
 INT64: Final = Range(-(2**63), 2**63 - 1, "number")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
 
@@ -12,6 +13,7 @@ from django.core.management import call_command
 
 from daemons import transitioner
 from scheduler import storage
+from scheduler.facts.work import output_name
 from scheduler.models import (
     AccountAppCredit,
     Batch,
@@ -127,6 +129,19 @@ def test_a_break_in_the_ledger_is_found(workunit):
     result = workunit.results.first()
     in_the_ledger(result, 1, 51, source=40, because=5, by=2)
     assert set(broken()) == {"moves_are_unbroken", "states_are_the_last_moves"}
+
+
+def test_a_first_move_that_the_ledger_lacks_is_found_while_its_day_is_kept(workunit):
+    result = workunit.results.first()
+    rows.walk(result, server_state=5, outcome=5)
+    in_the_ledger(result, 1, 55, source=20, because=12, by=3)
+    known = broken()
+    assert "first_moves_are_known" not in known
+    LedgerEntry.objects.filter(result_id=result.pk, source=0).delete()
+    rows.update(result, created_at=NOON - timedelta(days=2))
+    assert broken() == known
+    rows.update(result, created_at=NOON)
+    assert broken() == known | {"first_moves_are_known": [result.name]}
 
 
 def test_what_days_of_the_ledger_leave_of_a_purged_workunit_is_no_break(workunit):
@@ -253,6 +268,73 @@ def test_damage_is_found_by_reading_and_told_with_what_to_do(workunit):
     assert json.loads(page.getvalue())["references"]["workunits"] == 1
 
 
+def read_violations():
+    """What `fsck --digests` finds, by invariant."""
+    page = StringIO()
+    with suppress(SystemExit):
+        call_command("fsck", "--digests", "--json", stdout=page)
+    found = json.loads(page.getvalue())["invariants"]
+    return {
+        one["name"]: [(row["name"], row["detail"]) for row in one["broken_by"]]
+        for one in found
+        if one["broken_by"]
+    }
+
+
+def an_answer(workunit, data=b"answer"):
+    """The canonical result of an assimilated workunit, with its answer in `results`."""
+    result = rows.a_result(workunit, "valid", output=data, uploaded=True)
+    rows.settled(workunit, result, assimilate_state=2)
+    return storage.keep_result(
+        upload_name=result.output_files.get().name,
+        app=workunit.app.name,
+        relative=f"{workunit.name}/out",
+    )
+
+
+def test_answers_that_are_missing_or_changed_are_found():
+    app = rows.an_app()
+    whole, missing, changed = (an_answer(rows.a_workunit(app)) for _ in range(3))
+    failed = rows.settled(rows.a_workunit(app), assimilate_state=2)
+    elsewhere = rows.a_workunit(rows.an_app(assimilator="trivial"))
+    an_answer(elsewhere).unlink()
+    assert "answers_are_kept" in read_violations()
+    storage.write_result(app=app.name, relative=f"{failed.name}/FAILED.json", data=b"{}")
+    assert "answers_are_kept" not in read_violations()
+    missing.unlink()
+    changed.unlink()
+    changed.write_bytes(b"other")
+    (gone, detail), (other, difference) = read_violations()["answers_are_kept"]
+    folder = missing.parents[1].name
+    assert gone == f"{folder}/{missing.parent.name}/out"
+    assert detail == "is not there"
+    assert other == f"{folder}/{changed.parent.name}/out"
+    assert difference.startswith("has SHA-256 ")
+    assert whole.exists()
+
+
+def test_an_answer_that_staff_gave_up_is_not_missed():
+    workunit = rows.settled(rows.a_workunit(), assimilate_state=2)
+    assert "answers_are_kept" in read_violations()
+    in_the_ledger(workunit, 6, 2, source=1, because=38, by=8)
+    assert "answers_are_kept" not in read_violations()
+
+
+def test_uploads_of_no_result_are_found_when_they_are_a_day_old():
+    result = rows.a_result(rows.a_workunit(), "sent", host=rows.a_host())
+    own = output_name(result.name, result.pk, 0)
+    names = [own, "range_7_0_r999999_0", "readme.txt"]
+    for name in names:
+        with storage.begin_upload(name, 0) as upload:
+            upload.write(b"x")
+            upload.finish(md5=None)
+    assert "uploads_have_a_result" not in read_violations()
+    for name in names:
+        os.utime(storage.upload_path(name), (1e9, 1e9))
+    found = read_violations()["uploads_have_a_result"]
+    assert sorted(found) == [(name, "1 bytes, of no result") for name in names[1:]]
+
+
 def test_files_that_nobody_refers_to_are_found(workunit):
     file = rows.an_input(workunit)
     workunit.input_files.all().delete()
@@ -321,7 +403,7 @@ def test_what_only_the_ledger_proves_is_not_asked_where_it_is_off(settings):
 
     everything = len(invariants())
     settings.PROJECT = replace(settings.PROJECT, ledger=False)
-    assert len(invariants()) == everything - 2
+    assert len(invariants()) == everything - 3
     rows.a_workunit()
     assert broken() == {}
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
+from django.db import IntegrityError, connection
 
 from scheduler.models import Host, Result, Submitter, Workunit
 from scheduler.operations.submit import NewOutput, NewWorkunit, submit
@@ -39,14 +42,47 @@ def test_speed_of_one_host_does_not_stop_submissions(p_fpops):
     assert Workunit.objects.count() == 1
 
 
-@pytest.mark.parametrize("state", [70_000, -70_000, 2**31 - 1, -(2**31)])
-def test_state_of_a_report_does_not_overflow(state):
+@pytest.mark.parametrize(
+    ("state", "stored"),
+    [(-1, 0), (7, 7), (8, 7), (100, 7), (70_000, 7), (-70_000, 0), (2**31 - 1, 7), (-(2**31), 0)],
+)
+def test_state_of_a_report_is_one_of_the_clients_eight(state, stored):
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
     (name,) = client.ask_for_work()
     client.report(name, state=state)
-    assert Result.objects.get(name=name).outcome == 3
+    result = Result.objects.get(name=name)
+    assert (result.outcome, result.client_state) == (3, stored)
+
+
+@pytest.mark.parametrize("state", [-1, 8])
+def test_the_database_takes_no_state_that_no_client_has(state):
+    workunits(an_app(), 1)
+    client = a_client()
+    client.ask()
+    (name,) = client.ask_for_work()
+    with pytest.raises(IntegrityError, match="result_client_state_is_named_by_the_law"):
+        Result.objects.filter(name=name).update(client_state=state)
+
+
+def test_stored_states_are_moved_into_the_range_before_the_database_checks_it():
+    workunits(an_app(), 1)
+    client = a_client()
+    client.ask()
+    (name,) = client.ask_for_work()
+    move, _field, check = import_module(
+        "scheduler.migrations.0009_client_states"
+    ).Migration.operations
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+        cursor.execute(f"ALTER TABLE result DROP CONSTRAINT {check.constraint.name}")
+        Result.objects.filter(name=name).update(client_state=42)
+        for statement in move.sql:
+            cursor.execute(statement)
+        with connection.schema_editor() as editor:
+            editor.add_constraint(Result, check.constraint)
+    assert Result.objects.get(name=name).client_state == 7
 
 
 @pytest.mark.parametrize("field", ["core_client_major_version", "core_client_release"])

@@ -58,9 +58,10 @@ class Command(PlainCommand):
         broken = _check(checked)
         counted = None
         if options["digests"]:
-            checked = (*checked, damaged := _as_read())
-            if found := damaged.find(timezone.now()):
-                broken.append((damaged, found))
+            for invariant in (read := (_as_read(), *_OF_FILES)):
+                if found := invariant.find(timezone.now()):
+                    broken.append((invariant, found))
+            checked = (*checked, *read)
             counted = file_checks.references()
         total = sum(len(found) for _, found in broken)
         if options["json"]:
@@ -73,6 +74,23 @@ class Command(PlainCommand):
             self.stdout.write("\n".join([*_lines(broken), *counts, f"fsck: {_count(total)}"]))
         if total:
             sys.exit(1)
+
+
+#: What only looking at every file can show, beside their content.
+_OF_FILES = (
+    Invariant(
+        "answers_are_kept",
+        "Every answer that was filed in `results` is there, with the content of its output.",
+        lambda _now: file_checks.wrong_answers(),
+        file_checks.REFILE,
+    ),
+    Invariant(
+        "uploads_have_a_result",
+        "Every upload is of a result whose outputs are kept, or less than a day old.",
+        file_checks.stray_uploads,
+        "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
+    ),
+)
 
 
 def _check(checked: tuple[Invariant, ...]) -> list[tuple[Invariant, list[Violation]]]:

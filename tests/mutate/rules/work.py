@@ -24,6 +24,21 @@ RULES = (
         (BATCH_TAILS,),
     ),
     Switch(
+        "The first move of a row is its birth",
+        Sql("first_moves_are_known", "first_move.source <> 0", "FALSE", "scheduler.sql.invariants"),
+        ("tests/database/test_fsck.py",),
+    ),
+    Switch(
+        "Answers that are missing are found",
+        Code("scheduler.queries.file_checks:wrong_answers", always([])),
+        ("tests/database/test_fsck.py",),
+    ),
+    Switch(
+        "Uploads of no result are found",
+        Code("scheduler.queries.file_checks:stray_uploads", always([])),
+        ("tests/database/test_fsck.py",),
+    ),
+    Switch(
         "A bare count of dependencies is refused",
         Code("scheduler.policy.submission:_release", always(())),
         (SUBMISSION, "tests/database/test_submit.py"),
