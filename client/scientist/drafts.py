@@ -79,7 +79,10 @@ class DraftBatch:
     def _add(self, one: Input, fields: Mapping[str, Any]) -> int:
         work = work_of(one, self._open_name)
         if fields:
-            work = Work(work.files, {**work.fields, **fields_of(fields)}, work.label, work.name)
+            said = fields_of(fields)
+            if isinstance(said.get("meta"), Mapping) and "meta" in work.fields:
+                said["meta"] = {**work.fields["meta"], **said["meta"]}
+            work = Work(work.files, {**work.fields, **said}, work.label, work.name)
         return self.futures.add(self._submission.add(work))
 
     def send(self) -> models.Submitted:

@@ -181,6 +181,10 @@ def fetch(
             time.sleep(_FOLLOW_SECONDS)
         if layout.failed:
             _bring_stderr(transport, store, failed)
+        for entry in failed.values():
+            if entry.name not in store.taken:
+                store.note(entry)
+        store.write_table()
     finally:
         store.clean()
     if store.taken:

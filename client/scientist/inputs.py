@@ -67,18 +67,29 @@ def work_of(one: Input | object, open_name: str = OPEN_NAME) -> Work:
     """
     match one:
         case Path():
-            return Work((InputFile(open_name, one),), label=one.stem)
+            return Work(
+                (InputFile(open_name, one),), {"meta": {"input": original(one)}}, label=one.stem
+            )
         case bytes() | bytearray() | memoryview():
             return Work((InputFile(open_name, bytes(one)),))
         case str():
             return Work(fields={"command_line": one})
         case (str() as label, (bytes() | str() | Path()) as content):
-            return Work((InputFile(open_name, _bytes_of(content)),), label=label)
+            files = (InputFile(open_name, _bytes_of(content)),)
+            return Work(files, {"meta": {"input": label}}, label=label)
         case Mapping():
             return _of_mapping(one)
         case _:
             hint = "give a path, bytes, a command line, a pair (name, content) or a dict."
             raise UsageError(f"A {type(one).__name__} is no input of a workunit.", hint)
+
+
+def original(path: Path) -> str:
+    """The name of an input as it was given, for its workunit's `meta`.
+
+    Names of workunits are ASCII.  Bytes that are no UTF-8 cannot be sent as JSON.
+    """
+    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _bytes_of(content: Content) -> bytes | Path:

@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scientist import archive, models
+from scientist import archive, models, table
 from scientist.errors import ScientistError
 from scientist.naming import flat_names, parts_of, workunit_name
 
 MANIFEST = "MANIFEST.ndjson"
 _KEPT = ".scientist"
+FAILED = "failed"
 _CHUNK = 1 << 18
 
 
@@ -45,14 +46,17 @@ class Store:
             (self.folder / _KEPT).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._unwritable(error.strerror or str(error)) from None
-        for name in (_KEPT, MANIFEST):
+        for name in (_KEPT, MANIFEST, table.NAME):
             if (self.folder / name).is_symlink():
                 raise self._unwritable(f"its {name} is a link to somewhere else")
+        if not table.is_ours(self.folder / table.NAME):
+            said = f"{self.folder / table.NAME} is not the table of an earlier fetch."
+            raise UnwritableFolder(said, "move it away and fetch again.")
         address = hashlib.sha256(url.encode()).hexdigest()[:8]
         self._state = self.folder / _KEPT / f"batch-{batch.id}-{address}.json"
         self._incoming = self.folder / _KEPT / f"incoming-{batch.id}-{address}-{os.getpid()}"
         lines = {one["name"]: one for one in self._lines()}
-        self.known = {name: one.get("status") for name, one in lines.items()}
+        self.known = {name: _status(one) for name, one in lines.items()}
         self._marks = {
             name: _mark((out.get("open_name"), out.get("sha256")) for out in one.get("outputs", ()))
             for name, one in lines.items()
@@ -154,7 +158,7 @@ class Store:
                 return goal
         for goal in goals:
             within = goal.relative_to(self.folder)
-            if within.parts[0].casefold() == MANIFEST.casefold():
+            if within.parts[0].casefold() in {MANIFEST.casefold(), table.NAME.casefold()}:
                 return goal
             above = [self.folder / one for one in within.parents[:-1]]
             for folder in above if came else [goal]:
@@ -177,20 +181,40 @@ class Store:
             return False
         goal.parent.mkdir(exist_ok=True)
         part.replace(goal)
-        self.note(entry)
+        self.note(entry, has_stderr=True)
         return True
 
-    def note(self, entry: models.ManifestEntry) -> None:
-        """Write a line into the folder's manifest, once."""
-        if self.has(entry) or self.known.get(entry.name) == entry.status == "failed":
+    def write_table(self) -> None:
+        """Write the table of all that the manifest has."""
+        part = self.folder / _KEPT / f"{table.NAME}-{os.getpid()}.part"
+        with part.open("w", encoding="utf-8", errors="replace", newline="") as file:
+            table.write(file, self._lines, self._path_of)
+        part.replace(self.folder / table.NAME)
+
+    def _path_of(self, entry: models.ManifestEntry) -> list[str]:
+        """Where the outputs of a workunit are in the folder; empty for those that are not."""
+        try:
+            name = workunit_name(entry.name)
+            paths = [archive.path_of(one) for one in entry.outputs]
+            flat = flat_names(name, paths)
+            goals = flat if self._layout.flat else ["/".join((name, *parts_of(p))) for p in paths]
+        except ScientistError:
+            return [""] * len(entry.outputs)
+        return [goal if (self.folder / goal).is_file() else "" for goal in goals]
+
+    def note(self, entry: models.ManifestEntry, *, has_stderr: bool = False) -> None:
+        """Write a line into the folder's manifest, once; of a failed one again with its stderr."""
+        facts: dict[str, Any] = {**asdict(entry), "batch": self._batch.id}
+        facts |= {"has_stderr": True} if has_stderr else {}
+        if self.has(entry) or self.known.get(entry.name) in {FAILED, _status(facts)} - {"done"}:
             return
-        line = json.dumps({**asdict(entry), "batch": self._batch.id}, ensure_ascii=False)
+        line = json.dumps(facts, ensure_ascii=False)
         with (self.folder / MANIFEST).open("a+b") as file:
             # A half line of a run that was killed must not spoil this one.
             if file.tell() and _last_byte(file) != b"\n":
                 file.write(b"\n")
             file.write(line.encode() + b"\n")
-        self.known[entry.name] = entry.status
+        self.known[entry.name] = _status(facts)
         self._marks[entry.name] = _mark_of(entry)
 
     def drop(self, workunit: str) -> None:
@@ -203,6 +227,12 @@ class Store:
             pid = left.name.rpartition("-")[2]
             if left == self._incoming or not Path(f"/proc/{pid}").exists():
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _status(line: dict[str, Any]) -> str | None:
+    """What the folder has of a workunit: `done`, `failed` with its stderr, or `noted`."""
+    status = line.get("status")
+    return "noted" if status == FAILED and not line.get("has_stderr") else status
 
 
 def _mark_of(entry: models.ManifestEntry) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import json
 import os
@@ -485,11 +486,14 @@ def batch(eve):
     return made
 
 
+OURS = {"MANIFEST.ndjson", "MANIFEST.csv"}
+
+
 def files_in(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".scientist" not in path.parts and path.name != "MANIFEST.ndjson"
+        if path.is_file() and ".scientist" not in path.parts and path.name not in OURS
     }
 
 
@@ -503,8 +507,11 @@ def test_outputs_are_brought_once_each_into_a_folder_each(run, batch, tmp_path):
     assert files_in(tmp_path / "out") == WHOLE
     text = (tmp_path / "out/MANIFEST.ndjson").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
-    assert {one["name"] for one in lines} == {"w0", "w1", "w2"}
-    assert all(one["outputs"][0]["sha256"] for one in lines)
+    assert {one["name"]: one["status"] for one in lines} == {
+        **dict.fromkeys(["w0", "w1", "w2"], "done"),
+        "broken": "failed",
+    }
+    assert all(one["outputs"][0]["sha256"] for one in lines if one["status"] == "done")
     code, said, _ = run("fetch", "b", "out", "--json")
     assert (code, json.loads(said)["brought"], json.loads(said)["already"]) == (0, 0, 3)
 
@@ -554,7 +561,7 @@ def test_flat_files_that_would_be_one_are_told_apart(run, batch, tmp_path):
     assert files_in(tmp_path / "folders")["MANIFEST/x.ndjson"] == b"mine"
 
 
-@pytest.mark.parametrize("link", ["w1", "w1.out", "MANIFEST.ndjson", ".scientist"])
+@pytest.mark.parametrize("link", ["w1", "w1.out", "MANIFEST.ndjson", "MANIFEST.csv", ".scientist"])
 def test_a_link_in_the_folder_leads_nothing_out_of_it(run, batch, tmp_path, link):
     (tmp_path / "away").mkdir()
     (tmp_path / "out").mkdir()
@@ -961,3 +968,55 @@ def test_ctrl_c_in_a_long_submission_withdraws_what_was_sent(run, fold, wire, mo
     assert code == 130
     assert f"Interrupted: batch long ({batch.pk}) was withdrawn" in complaint
     assert batch.state == Batch.State.ABORTED
+
+
+# Where an input came from, and what came of it, in one table
+
+
+def test_the_name_of_an_input_is_kept_as_it_was(run, fold, tmp_path):
+    (tmp_path / "a").mkdir()
+    names = ["größe ☃.txt", "x.txt", "a/x.txt"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    assert run("submit", "fold", *names)[0] == 0
+    assert [one.meta for one in workunits()] == [{"input": name} for name in names]
+    assert run("submit", "fold", "x.txt", "--param", "t=1,2", "--command-line", "{t}")[0] == 0
+    assert [one.meta for one in workunits()[3:]] == [{"input": "x.txt", "t": t} for t in "12"]
+
+
+def test_a_name_in_no_encoding_is_kept_readable(run, fold, tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff.txt"
+    Path(os.fsdecode(path)).write_text("1")
+    assert run("submit", "fold", os.fsdecode(b"\xff.txt"))[0] == 0
+    assert workunits()[0].meta == {"input": "\ufffd.txt"}
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_fetch_writes_a_table_of_parameters_names_and_outputs(run, eve, tmp_path, flat):
+    batch = a_batch("b", submitter=eve.account)
+    done_in(batch, name="w1", meta={"input": "größe ☃.txt", "t": 0.5, "status": "mine"})
+    failed_in(batch, name="w2", meta={"input": "x,y.txt", "l": [1, 2]})
+    assert run("fetch", "b", "got", *["--flat"] * flat)[0] == 0
+    table = tmp_path / "got" / "MANIFEST.csv"
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = {row["workunit"]: row for row in csv.DictReader(file)}
+    out = "w1.out" if flat else "w1/out"
+    assert (tmp_path / "got" / out).is_file()
+    head = {"workunit": "w1", "status": "done", "errors": "", "meta.status": "mine", "l": ""}
+    assert rows["w1"] == head | {"input": "größe ☃.txt", "t": "0.5", "out": out}
+    head = {"workunit": "w2", "status": "failed", "errors": "CANCELLED", "meta.status": "", "t": ""}
+    assert rows["w2"] == head | {"input": "x,y.txt", "l": "[1, 2]", "out": ""}
+
+
+def test_a_table_that_is_somebody_elses_stays(run, eve, tmp_path):
+    batch = a_batch("b", submitter=eve.account)
+    done_in(batch, name="w1")
+    (tmp_path / "got").mkdir()
+    table = tmp_path / "got" / "MANIFEST.csv"
+    table.write_text("mine\n")
+    code, _, complaint = run("fetch", "b", "got")
+    assert (code, table.read_text()) == (1, "mine\n")
+    assert "Hint: " in complaint
+    table.unlink()
+    assert run("fetch", "b", "got")[0] == 0
+    assert table.read_text().startswith("workunit,status,errors")

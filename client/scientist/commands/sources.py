@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from scientist.errors import ScientistError, UsageError
-from scientist.inputs import InputFile, Work, work_of
+from scientist.inputs import InputFile, Work, original, work_of
 from scientist.template import (
     STANDING,
     Parameter,
@@ -54,7 +54,8 @@ class _Template:
             files.append(InputFile(self.open_name, path))
         if self.input_text is not None:
             files.append(InputFile(self.open_name, fill(self.input_text, places).encode()))
-        fields: dict[str, Any] = {"meta": dict(values)} if values else {}
+        meta = {**({} if path is None else {"input": original(path)}), **values}
+        fields: dict[str, Any] = {"meta": meta} if meta else {}
         if self.command_line is not None:
             fields["command_line"] = fill(self.command_line, places)
         single = path is not None and not values and self.repeats == 1

@@ -18,7 +18,9 @@ from scientist.uploads import UnreadableInput, checked
 
 
 def test_a_path_is_an_input_file_and_labels_its_workunit():
-    assert work_of(Path("in/a b.pdb")) == Work((InputFile("in", Path("in/a b.pdb")),), label="a b")
+    path = Path("in/a b.pdb")
+    meta = {"input": "in/a b.pdb"}
+    assert work_of(path) == Work((InputFile("in", path),), {"meta": meta}, label="a b")
 
 
 def test_bytes_are_an_input_file_and_a_text_is_a_command_line():
@@ -28,7 +30,8 @@ def test_bytes_are_an_input_file_and_a_text_is_a_command_line():
 
 @pytest.mark.parametrize("content", [b"1 30", "1 30"])
 def test_a_pair_is_a_name_and_a_content(content):
-    assert work_of(("first", content)) == Work((InputFile("in", b"1 30"),), label="first")
+    wanted = Work((InputFile("in", b"1 30"),), {"meta": {"input": "first"}}, label="first")
+    assert work_of(("first", content)) == wanted
 
 
 def test_a_mapping_has_the_fields_of_the_api_or_the_names_that_people_say():
