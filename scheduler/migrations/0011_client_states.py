@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0008_refusals_confirmed'),
+        ('scheduler', '0010_fail_when_all_tried'),
     ]
 
     operations = [
