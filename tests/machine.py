@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -17,6 +19,7 @@ PACKAGES = {
     "bash": "bash",
     "boinc": "boinc-client",
     "busybox": "busybox",
+    "c++": "g++",
     "cc": "gcc libc6-dev",
     "curl": "curl",
     "dash": "dash",
@@ -27,6 +30,10 @@ PACKAGES = {
     "rsync": "rsync",
     "systemd-analyze": "systemd",
 }
+
+
+#: File -> what `apt install` needs.
+FILES = {"/usr/include/boinc/boinc_api.h": "libboinc-app-dev"}
 
 
 def find(program: str) -> str | None:
@@ -41,7 +48,18 @@ def needs(program: str) -> str:
     """Return the path of a program; skip the test without it, or fail in CI."""
     if found := find(program):
         return found
-    reason = f"no {program} here: apt install {PACKAGES[program]}"
+    return _lacking(program, PACKAGES[program])
+
+
+def needs_file(path: str) -> Path:
+    """Return the path of a file; skip the test without it, or fail in CI."""
+    if Path(path).exists():
+        return Path(path)
+    return _lacking(path, FILES[path])
+
+
+def _lacking(what: str, packages: str) -> NoReturn:
+    reason = f"no {what} here: apt install {packages}"
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI needs every program: {reason}", pytrace=False)
     pytest.skip(reason)
