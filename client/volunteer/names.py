@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 _MAX_LENGTH = 255
 # Names that the client or BOINC's library uses itself, in a slot or beside a file of a project.
-_RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt"})
-_RESERVED_PREFIX = "boinc_"
+_RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt", "trickle_up.xml"})
+_RESERVED_PREFIXES = ("boinc_", "trickle_down_")
 _RESERVED_SUFFIXES = (".part", ".unzipped")
 # Windows opens a device under these names, whatever the folder and the extension.
 _DEVICES = frozenset(
@@ -67,7 +67,7 @@ def file_fault(name: str) -> str:
 def _is_reserved(part: str) -> bool:
     return (
         part in _RESERVED_NAMES
-        or part.startswith(_RESERVED_PREFIX)
+        or part.startswith(_RESERVED_PREFIXES)
         or part.endswith(_RESERVED_SUFFIXES)
         or part.partition(".")[0].strip() in _DEVICES
     )

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 _MAX_LENGTH = 255
 # Names that clients or BOINC's library use themselves, in a slot or beside a file of a project.
-_RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt"})
-_RESERVED_PREFIX = "boinc_"
+_RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt", "trickle_up.xml"})
+_RESERVED_PREFIXES = ("boinc_", "trickle_down_")
 _RESERVED_SUFFIXES = (".part", ".unzipped")
 # Windows opens a device under these names, whatever the folder and the extension.
 _DEVICES = frozenset(
@@ -62,8 +62,9 @@ def _part_fault(part: str) -> str:
     key = folded(part)
     if key in _RESERVED_NAMES:
         return f"contains {key!r}, which clients use themselves"
-    if key.startswith(_RESERVED_PREFIX):
-        return f"begins with {_RESERVED_PREFIX!r}, which clients use themselves"
+    for prefix in _RESERVED_PREFIXES:
+        if key.startswith(prefix):
+            return f"begins with {prefix!r}, which clients use themselves"
     for suffix in _RESERVED_SUFFIXES:
         if key.endswith(suffix):
             return f"ends with {suffix!r}, which clients use themselves"
@@ -112,6 +113,6 @@ def usable(name: str) -> str:
     ('file_boinc_data_12.txt', 'in_12.part_', 'in_12.txt')
     """
     key = name.lower()
-    if key.startswith(_RESERVED_PREFIX) or key.partition(".")[0] in _DEVICES:
+    if key.startswith(_RESERVED_PREFIXES) or key.partition(".")[0] in _DEVICES:
         name = f"file_{name}"
     return f"{name}_" if key.endswith(_RESERVED_SUFFIXES) else name

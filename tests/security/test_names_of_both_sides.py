@@ -24,19 +24,19 @@ SHA256 = "0123456789abcdef" * 4
 REFUSED = [
     "x.part", "X.Part", "x.unzipped", "a.part/b", "init_data.xml", "Init_Data.XML", "stderr.txt",
     "sub/stdout.txt", "boinc_finish_called", "BOINC_x", "a/boinc_y", ".hidden", "a/.hidden", "a//b",
-    "a/", "./a", "~x", "a.", "a /b", "nul", "AUX.txt", "com1", "con .x", "conin$", "a\u202eb", "a\x85b",
+    "trickle_up.xml", "Trickle_Down_7", "a/", "./a", "~x", "a.", "a /b", "nul", "AUX.txt", "com1", "con .x", "conin$", "a\u202eb", "a\x85b",
 ]  # fmt: skip
 #: Names in BOINC's own templates, samples and scripts, or in this project's documents.
 USUAL = [
     "in", "out", "out.part1", "part", "unzipped", "a.partial", "stderr", "stderr.txt.gz", "init_data",
     "boinc", "my_boinc_x", "console.txt", "com10", "sub/dir/in.dat", "genome v2.fa", "-r", "übung.txt",
-    "a.b.c", "out_0", "init_data.xml.bak", "part.txt", "common", "lpt",
+    "a.b.c", "out_0", "trickle_up", "trickle_down", "init_data.xml.bak", "part.txt", "common", "lpt",
 ]  # fmt: skip
 
 #: Texts made of the parts that rules check, so that examples are often near a limit.
 PIECES = st.sampled_from(
     ["a", "A", "b", "out", "x.part", ".part", ".unzipped", "boinc_", "BOINC_", "init_data.xml",
-     "stderr.txt", "stdout.txt", "con", "Com1", "nul", "conout$", ".", "..", "/", "~", " ", "%", "\\",
+     "stderr.txt", "stdout.txt", "trickle_up.xml", "trickle_down_", "con", "Com1", "nul", "conout$", ".", "..", "/", "~", " ", "%", "\\",
      "\t", "\x7f", "\u202e", "ß", "ss", "é", "e\u0301", "ſ", "İ", "K", "_", "-", "+", "=", "1", "\u00b9"]
 )  # fmt: skip
 NAMES = st.lists(PIECES, min_size=1, max_size=5).map("".join) | st.text(max_size=12)
