@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from volunteer import events, mailbox, slot
+from volunteer.channels import News
 from volunteer.compose import Surroundings, compose_request
 from volunteer.config import Rules
 from volunteer.errands import Errands, chance, failure
@@ -18,7 +19,7 @@ from volunteer.files import Wanted
 from volunteer.host import folder_size, with_disk
 from volunteer.journal import Journal, load_state
 from volunteer.records import HeldResult, Phase, State
-from volunteer.runner import Ended, Runner, kill_orphan, kill_strays
+from volunteer.runner import Ended, Key, Runner, kill_orphan, kill_strays
 from volunteer.sandbox import Confinement, Sandbox
 from volunteer.state import advance
 from volunteer.transport import Transport
@@ -73,6 +74,8 @@ class Agent:
         for url, project in self.state.projects.items():
             for held in project.in_phase(Phase.RUNNING):
                 kill_orphan(held.pid, held.pid_started)
+                if trickle := self._trickle(url, held.offer.name):
+                    self.happened.put(trickle)
                 self.happened.put(self._aftermath(url, held))
             self.happened.put(events.RunBegan(self.now(), project=url))
             slot.sweep(self.home, project)
@@ -126,6 +129,8 @@ class Agent:
     def end(self) -> None:
         """Stop all programs so that they go on next time, and let go of everything."""
         for url, result in self.runner.stop_all():
+            if trickle := self._trickle(url, result):
+                self.state, _ = advance(self.state, trickle, self.rules)
             stopped = events.ProcessInterrupted(self.now(), project=url, result=result)
             self.state, _ = advance(self.state, stopped, self.rules)
         # What a transfer achieved in its last seconds is worth knowing, but not worth a long wait.
@@ -148,7 +153,11 @@ class Agent:
 
     def _watch(self) -> None:
         """Look at processes, slots and the volunteer's wishes."""
+        for key, news in self.runner.exchange().items():
+            self._hear(key, news)
         for ended in self.runner.collect():
+            # What it wrote last is sent, though its message may not have been read.
+            self._hear(ended.key, News(has_trickle=True, has_upload=True))
             self.happened.put(self._exited(ended))
         for path, wish in mailbox.waiting(self.home.path):
             self._wishes.append(path)
@@ -160,6 +169,44 @@ class Agent:
                 self.happened.put(
                     events.SlotMeasured(self.now(), project=url, result=result, nbytes=size)
                 )
+
+    def _hear(self, key: Key, news: News) -> None:
+        """Turn what a program reported into events."""
+        url, name = key
+        project = self.state.projects.get(url)
+        held = project.results.get(name) if project else None
+        if project is None or held is None:
+            return
+        if news.fraction_done is not None or news.cpu_time is not None:
+            self.happened.put(
+                events.ProgressReported(
+                    self.now(),
+                    project=url,
+                    result=name,
+                    fraction_done=news.fraction_done,
+                    cpu_time=news.cpu_time,
+                )
+            )
+        if news.has_trickle and (trickle := self._trickle(url, name)):
+            self.happened.put(trickle)
+        if news.has_upload and (outputs := slot.take_upload_requests(self.home, project, held)):
+            self.happened.put(
+                events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
+            )
+
+    def _trickle(self, url: str, name: str) -> Event | None:
+        """Take the message that a program left for its project, if there is one."""
+        project = self.state.projects.get(url)
+        held = project.results.get(name) if project else None
+        if held is None or held.slot < 0:
+            return None
+        try:
+            text = slot.take_trickle(self.home.slot(held.slot))
+        except slot.SlotError as error:
+            return events.TrickleWritten(self.now(), project=url, result=name, fault=str(error))
+        if not text:
+            return None
+        return events.TrickleWritten(self.now(), project=url, result=name, text=text)
 
     def _exited(self, ended: Ended) -> Event:
         """Gather what a program left behind."""
@@ -191,6 +238,7 @@ class Agent:
             cpu_time=ended.cpu_time,
             peak_memory=ended.peak_memory,
             falsified=falsified,
+            is_unfinished=ended.uses_library and slot.finish_code(where) is None,
         )
 
     def _carry_out(self, command: Command) -> None:
@@ -200,12 +248,32 @@ class Agent:
             case events.Run():
                 self._start(command)
             case events.Kill(project, result):
-                self.runner.stop((project, result))
+                self.runner.stop((project, result), request="<abort/>")
+            case events.Suspend(project, result):
+                self.runner.suspend((project, result))
+            case events.Resume(project, result):
+                self.runner.resume((project, result))
+            case events.Deliver() | events.NotifyUpload():
+                self._notify(command)
             case events.Discard() | events.ClearSlot() | events.Forget():
                 clean(self.home, command)
             case _:
                 work = self._errand(command)
                 threading.Thread(target=self._work, args=(work, command), daemon=True).start()
+
+    def _notify(self, command: events.Deliver | events.NotifyUpload) -> None:
+        """Write a message for a running program into its slot, and notify the program."""
+        where = self.home.slot(command.slot)
+        key = command.project, command.result
+        try:
+            if isinstance(command, events.Deliver):
+                slot.write_trickle_down(where, command.trickle)
+                self.runner.notify(key, "<have_trickle_down/>")
+            else:
+                slot.write_upload_status(where, command.slot_name, command.status)
+                self.runner.notify(key, "<upload_file_status/>")
+        except OSError as error:
+            self.display.say(f"{command.result}: a message was lost: {error}", self.now())
 
     def _errand(self, command: Command) -> Callable[[], Event]:
         """Bind what a worker thread needs now, for the state changes while it works."""
@@ -219,6 +287,7 @@ class Agent:
                     self.now(),
                     self.started_at,
                     float(folder_size(self.home.path)),
+                    self.state.share_of(self.state.projects[command.project]),
                 )
                 asked = self.state.projects[command.project]
                 body = encode_request(compose_request(asked, command, around, self.rules))
@@ -250,7 +319,10 @@ class Agent:
         project = self.state.projects[url]
         held = project.results[name]
         try:
-            where = slot.prepare(self.home, project, held, self.host, fresh=command.fresh)
+            share = self.state.share_of(project)
+            where = slot.prepare(
+                self.home, project, held, self.host, fresh=command.fresh, share=share
+            )
             program = slot.main_program(self.home, project, held)
             workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
             arguments = f"{workunit.command_line} {version.cmdline}".strip()

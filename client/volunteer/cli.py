@@ -1,4 +1,4 @@
-"""The command line: five commands, one sentence each when something is wrong."""
+"""The command line: seven commands, one sentence each when something is wrong."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from volunteer.agent import Agent, Tools, fulfil_wishes
 from volunteer.attach import Credentials, NoProjectError, RefusedError, introduce
 from volunteer.config import DAY, Rules
 from volunteer.display import for_terminal
+from volunteer.guardian import Guardian
 from volunteer.host import platforms, read_host
 from volunteer.journal import DamagedJournalError, load_state
 from volunteer.mailbox import FolderInUseError, Wish
@@ -54,6 +55,10 @@ class NotAttachedError(UsageError):
     code = NOT_ATTACHED
 
 
+class AttachedError(UsageError):
+    """The client is attached to the project with another account."""
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe all commands and options."""
     common = argparse.ArgumentParser(add_help=False)
@@ -82,6 +87,12 @@ def parser() -> argparse.ArgumentParser:
     update = commands.add_parser("update", parents=[common], help="contact projects now")
     update.add_argument("url", metavar="URL", nargs="?", help="only this project")
     update.set_defaults(command=ask_now)
+    suspend = commands.add_parser("suspend", parents=[common], help="let programs pause")
+    suspend.add_argument("url", metavar="URL", nargs="?", help="only those of this project")
+    suspend.set_defaults(command=pause, verb="suspend")
+    resume = commands.add_parser("resume", parents=[common], help="let suspended programs go on")
+    resume.add_argument("url", metavar="URL", nargs="?", help="only those of this project")
+    resume.set_defaults(command=pause, verb="resume")
     return top
 
 
@@ -107,6 +118,11 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
     )
     keys.add_argument(
         "--key", metavar="K", help="the same; other users of this computer see it in ps"
+    )
+    command.add_argument(
+        "--replace",
+        action="store_true",
+        help="use another account for a project that this client is attached to",
     )
     command.add_argument("--create", action="store_true", help="make a new account")
     command.add_argument("--name", metavar="N", help="your name, for a new account")
@@ -231,15 +247,40 @@ def _wish(home: Home, wish: Wish) -> None:
 def join(options: argparse.Namespace, home: Home) -> int:
     """Carry out `attach`."""
     credentials = _credentials(options)
+    if credentials.new_name or credentials.key:
+        # Checked before the project makes an account that is not used.
+        _refuse_other_account(options, home, canonical_url(options.url), credentials.key)
     transport = HttpTransport(platforms()[0])
     try:
         found = introduce(transport, options.url, credentials)
     finally:
         transport.close()
-    wish = Wish("attach", found.url, found.key, found.name, found.scheduler_urls)
+    _refuse_other_account(options, home, found.url, found.key)
+    wish = Wish(
+        "attach",
+        found.url,
+        found.key,
+        found.name,
+        found.scheduler_urls,
+        replaces=options.replace,
+    )
     _wish(home, wish)
     print(f"attached to {found.url}" + (f" ({found.name})" if found.name else ""), flush=True)
     return OK
+
+
+def _refuse_other_account(options: argparse.Namespace, home: Home, url: str, key: str) -> None:
+    """Raise AttachedError if the client is attached to a project with another account."""
+    project = load_state(home.path).projects.get(url)
+    if project is None or project.key == key or options.replace:
+        return
+    user = project.account.user_name
+    message = (
+        f"This client is attached to {url} with another account{f' ({user})' if user else ''}.\n"
+        "Hint: run a second client in a folder of its own, with --dir DIR; or replace the account "
+        "with --replace."
+    )
+    raise AttachedError(message)
 
 
 def _credentials(options: argparse.Namespace) -> Credentials:
@@ -340,7 +381,11 @@ def work(options: argparse.Namespace, home: Home) -> int:
         agent = Agent(_tools(home, rules_from(options, home.path), sandbox), state)
         # The end of a program is seen at once, not when the next turn would have come.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: agent.wake())
-        ending = run(agent, mode, stopping)
+        guardian = Guardian(home.path)
+        try:
+            ending = run(agent, mode, stopping)
+        finally:
+            guardian.close()
     if ending.trouble is not None:
         print(f"volunteer: {ending.sentence}", file=sys.stderr, flush=True)
         return _CODES[ending.trouble]
@@ -361,7 +406,7 @@ def show_status(options: argparse.Namespace, home: Home) -> int:
     state = load_state(home.path)
     now = time.time()
     if options.json:
-        print(json.dumps(as_json(state, home.path), indent=2))
+        print(json.dumps(as_json(state, home.path, now), indent=2))
     else:
         print("\n".join(as_lines(state, home.path, now)))
     return OK
@@ -375,13 +420,27 @@ def leave(options: argparse.Namespace, home: Home) -> int:
     return OK
 
 
-def ask_now(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `update`."""
+def _chosen(options: argparse.Namespace, home: Home) -> list[str]:
+    """Return the addresses that a command is for: one, or all. Raises NotAttachedError."""
     urls = [_attached(home, options.url)] if options.url else list(load_state(home.path).projects)
     if not urls:
         message = "Not attached to any project.\nHint: volunteer attach URL --email E"
         raise NotAttachedError(message)
-    for url in urls:
+    return urls
+
+
+def pause(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `suspend` and `resume`."""
+    done = {"suspend": "suspended until `volunteer resume`", "resume": "resumed"}[options.verb]
+    for url in _chosen(options, home):
+        _wish(home, Wish(options.verb, url))
+        print(f"{url} {done}", flush=True)
+    return OK
+
+
+def ask_now(options: argparse.Namespace, home: Home) -> int:
+    """Carry out `update`."""
+    for url in _chosen(options, home):
         _wish(home, Wish("update", url))
         print(f"{url} will be contacted as soon as the client runs", flush=True)
     return OK

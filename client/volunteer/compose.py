@@ -21,6 +21,7 @@ from volunteer.wire.messages import (
     ResultReport,
     SchedulerRequest,
     StickyFile,
+    TrickleReport,
 )
 
 if TYPE_CHECKING:
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What only the edge knows: this computer, the clock, the disk in use (bytes)."""
+    """What only the edge knows: this computer, the clock, the disk in use (bytes).
+
+    `share` is the part of this computer that the project gets.
+    """
 
     host: HostFacts
     now: float
     started_at: float
     disk_used: float
+    share: float = 1.0
 
 
 def compose_request(
@@ -72,6 +77,11 @@ def compose_request(
             for name, file in project.files.items()
             if file.info.sticky
         ),
+        trickles=tuple(
+            TrickleReport(trickle.result_name, trickle.time, trickle.text)
+            for trickle in project.trickles_up
+        ),
+        share=around.share,
     )
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from volunteer.plan import processors_taken
+from volunteer.reasons import activity, wait_of
 from volunteer.records import HeldResult, Phase, Project, State
 
 _MOST_ROWS = 12
@@ -103,8 +104,8 @@ def picture(state: State, now: float, slots: int) -> Group:
         for one in held[:_MOST_ROWS]:
             table.add_row(
                 Text(printable(one.offer.name)),
-                one.phase.value,
-                _bar(project, one, now),
+                "suspended" if one.is_suspended else one.phase.value,
+                _bar(state, project, one, now),
                 _time(one, now),
             )
         more = len(held) - _MOST_ROWS
@@ -115,36 +116,40 @@ def picture(state: State, now: float, slots: int) -> Group:
 
 
 def _headline(state: State, project: Project, now: float, slots: int) -> str:
+    """Return the line above a project's results: what is used, or why nothing is."""
     name = project.account.project_name or project.url
+    taken = processors_taken(state)
+    wait = wait_of(state, project, now)
     words = [
         name,
-        f"{processors_taken(state):g} of {slots} slots",
+        f"{taken:g} of {slots} slots busy" if taken else "idle",
         f"{len(project.results)} results",
         f"credit {project.account.user_total_credit:.2f}",
+        activity(project, now),
+        # A full client does not ask for work, so only what a project is told matters then.
+        wait.sentence(now) if wait and (taken < slots or not wait.until) else "",
     ]
-    wait = max(project.next_contact_at, project.rpc_retry_at) - now
-    if f"ask {project.url}" in state.busy:
-        words.append("asking")
-    elif wait > 0:
-        words.append(f"next contact in {wait:.0f} s")
-    return " · ".join(words)
+    return " · ".join(word for word in words if word)
 
 
-def fraction_done(project: Project, held: HeldResult, now: float) -> float:
-    """Estimate how much of a running result is done, from its estimate and the time it ran.
+def fraction_done(state: State, project: Project, held: HeldResult, now: float) -> float:
+    """Return how much of a running result is done: as its program reported, or estimated.
 
     The estimate may be far too low, so the bar nears its end without reaching it.
     """
+    progress = state.progress.get((project.url, held.offer.name))
+    if progress is not None and progress.fraction_done:
+        return progress.fraction_done
     workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
     expected = max(workunit.rsc_fpops_est / max(version.flops, 1.0), 1.0)
     ran = held.elapsed_at(now)
     return ran / (ran + expected) if ran > expected / 2 else ran * 2 / 3 / expected
 
 
-def _bar(project: Project, held: HeldResult, now: float) -> ProgressBar | str:
+def _bar(state: State, project: Project, held: HeldResult, now: float) -> ProgressBar | str:
     if held.phase != Phase.RUNNING:
         return ""
-    return ProgressBar(total=1.0, completed=fraction_done(project, held, now), width=24)
+    return ProgressBar(total=1.0, completed=fraction_done(state, project, held, now), width=24)
 
 
 def _time(held: HeldResult, now: float) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from volunteer.records import TrickleDown
     from volunteer.wire.messages import Reply
 
 
@@ -49,11 +50,12 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached(ProjectEvent):
-    """The volunteer attached a project."""
+    """The volunteer attached a project; `replaces` an account that it is attached with."""
 
     key: str
     name: str = ""
     scheduler_urls: tuple[str, ...] = ()
+    replaces: bool = False
 
 
 class Detached(ProjectEvent):
@@ -64,6 +66,18 @@ class Detached(ProjectEvent):
 
 class UpdateWanted(ProjectEvent):
     """The volunteer wants the project contacted now."""
+
+    __slots__ = ()
+
+
+class SuspendWanted(ProjectEvent):
+    """The volunteer wants the programs of a project to pause."""
+
+    __slots__ = ()
+
+
+class ResumeWanted(ProjectEvent):
+    """The volunteer wants the programs of a project to go on."""
 
     __slots__ = ()
 
@@ -151,7 +165,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExited(ResultEvent):
-    """The program of a result ended by itself or by our signal."""
+    """The program of a result ended by itself or by our signal.
+
+    `is_unfinished` is whether it uses BOINC's library and did not call its function for the end.
+    """
 
     code: int = 0
     signal: int = 0
@@ -161,6 +178,7 @@ class ProcessExited(ResultEvent):
     cpu_time: float = 0.0
     peak_memory: int = 0
     falsified: str = ""
+    is_unfinished: bool = False
 
 
 class ProcessInterrupted(ResultEvent):
@@ -174,6 +192,29 @@ class SlotMeasured(ResultEvent):
     """The slot of a running result holds so many bytes."""
 
     nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressReported(ResultEvent):
+    """A running program reported how far it is; None for what it did not report."""
+
+    fraction_done: float | None = None
+    cpu_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrickleWritten(ResultEvent):
+    """A program wrote a message to its project; `fault` is the reason why it cannot be sent."""
+
+    text: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadRequested(ResultEvent):
+    """A program requests the upload of outputs before its end."""
+
+    outputs: tuple[Output, ...]
 
 
 class UploadFinished(FileEvent):
@@ -242,10 +283,47 @@ class Run(Command):
 
 @dataclass(frozen=True, slots=True)
 class Kill(Command):
-    """Stop the program of a result."""
+    """Stop the program of a result, whose work is not wanted any more."""
 
     project: str
     result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend(Command):
+    """Let the program of a result pause."""
+
+    project: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Command):
+    """Let a suspended program go on."""
+
+    project: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver(Command):
+    """Give a message of the project to the running program of a result."""
+
+    project: str
+    result: str
+    slot: int
+    trickle: TrickleDown
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyUpload(Command):
+    """Notify a running program that an output was uploaded (`status` 0) or refused (negative)."""
+
+    project: str
+    result: str
+    slot: int
+    slot_name: str
+    status: int
 
 
 @dataclass(frozen=True, slots=True)

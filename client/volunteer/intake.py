@@ -21,6 +21,7 @@ from volunteer.records import (
     version_named,
 )
 from volunteer.signature import BadKeyError, read_hex_block, read_public_key, verifies_text
+from volunteer.talk import take_trickles
 from volunteer.verdicts import ABORTED_BY_PROJECT, COULD_NOT_START
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ def take_reply(
         said += more
     tasks_before = len(project.in_phase(*_NOT_STARTED))
     project, refusals = _take_science(project, reply)
-    project, more = _take_results(project, reply, refusals, now)
+    project, taken = _take_results(project, reply, refusals, now)
     new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
+    # Messages may be for results of the same reply.
+    project, more = take_trickles(project, reply, now)
+    said += more
     if new_tasks:
         said.append(Say(f"got {new_tasks} result{'s' if new_tasks != 1 else ''}"))
-    return state, project, said + more
+    return state, project, said + taken
 
 
 def _name(project: Project, reply: Reply) -> str:
@@ -437,9 +441,10 @@ def slot_fault(project: Project, offer: Result) -> str:
 
     The workunit and the app version of the result must be known.
     """
-    workunit = project.workunits[offer.wu_name]
-    version = project.app_versions[version_named(workunit, offer)]
-    refs = version.file_refs + workunit.file_refs + offer.file_refs
+    version = project.app_versions[version_named(project.workunits[offer.wu_name], offer)]
+    if version.file_prefix and (fault := name_fault(version.file_prefix)):
+        return f"the file prefix of its app version is not valid: {fault}"
+    refs = version.file_refs + project.input_refs(offer) + project.output_refs(offer)
     for ref in refs:
         if fault := file_fault(ref.file_name) or name_fault(ref.slot_name):
             return fault

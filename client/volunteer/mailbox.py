@@ -10,7 +10,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from volunteer.events import Attached, Detached, ProjectEvent, UpdateWanted
+from volunteer.events import (
+    Attached,
+    Detached,
+    ProjectEvent,
+    ResumeWanted,
+    SuspendWanted,
+    UpdateWanted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,13 +30,14 @@ class FolderInUseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One wish; `verb` is attach, detach or update."""
+    """One wish; `verb` is attach, detach, update, suspend or resume."""
 
     verb: str
     project: str
     key: str = ""
     name: str = ""
     scheduler_urls: tuple[str, ...] = ()
+    replaces: bool = False
 
     def event(self, now: float) -> ProjectEvent:
         """Turn the wish into what happens; raises KeyError for an unknown verb."""
@@ -40,8 +48,15 @@ class Wish:
                 key=self.key,
                 name=self.name,
                 scheduler_urls=self.scheduler_urls,
+                replaces=self.replaces,
             )
-        return {"detach": Detached, "update": UpdateWanted}[self.verb](now, project=self.project)
+        kinds = {
+            "detach": Detached,
+            "update": UpdateWanted,
+            "suspend": SuspendWanted,
+            "resume": ResumeWanted,
+        }
+        return kinds[self.verb](now, project=self.project)
 
 
 def post(folder: Path, wish: Wish) -> Path:

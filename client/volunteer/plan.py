@@ -14,8 +14,10 @@ from volunteer.events import (
     Fetch,
     Kill,
     ReadMasterPage,
+    Resume,
     Run,
     Say,
+    Suspend,
     Tick,
     Upload,
 )
@@ -148,12 +150,19 @@ def _count(state: State, prefix: str) -> int:
 def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
     """Start ready results while slots are free; the earliest deadline first."""
     commands: list[Command] = []
+    if project.is_suspended:
+        return state, commands
+    for held in project.in_phase(Phase.RUNNING):
+        if held.is_suspended and has_room(state, project, held, rules):
+            running = replace(held, is_suspended=False, running_since=tick.now)
+            project = project.with_result(running)
+            state = state.with_project(project)
+            commands += [Resume(project.url, held.offer.name), Say(f"{held.offer.name} goes on")]
     for held in project.in_phase(Phase.READY):
         work = f"run {project.url} {held.offer.name}"
         if work in state.busy or held.postponed_until > tick.now:
             continue
-        taken = processors_taken(state)
-        if taken and taken + project.version_of(held).avg_ncpus > rules.slots:
+        if not has_room(state, project, held, rules):
             break
         slot = held.slot if held.slot >= 0 else _free_slot(state)
         project = project.with_result(replace(held, slot=slot))
@@ -162,13 +171,38 @@ def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[Stat
     return state, commands
 
 
+def _suspend(
+    state: State, project: Project, tick: Tick, rules: Rules
+) -> tuple[State, list[Command]]:
+    """Let the programs of a suspended project pause; their time does not count."""
+    del rules
+    commands: list[Command] = []
+    if not project.is_suspended:
+        return state, commands
+    for held in project.in_phase(Phase.RUNNING):
+        if held.is_suspended:
+            continue
+        elapsed = held.elapsed_at(tick.now)
+        paused = replace(held, is_suspended=True, elapsed=elapsed, running_since=0.0)
+        project = project.with_result(paused)
+        commands += [Suspend(project.url, held.offer.name), Say(f"{held.offer.name} suspended")]
+    return state.with_project(project), commands
+
+
+def has_room(state: State, project: Project, held: HeldResult, rules: Rules) -> bool:
+    """Return whether the processors for a result are free; one that needs all runs alone."""
+    taken = processors_taken(state)
+    return not taken or taken + project.version_of(held).avg_ncpus <= rules.slots
+
+
 def processors_taken(state: State) -> float:
-    """Count the processors of results that run or are being started."""
+    """Count the processors of results that run or are being started, without suspended ones."""
     return sum(
         project.version_of(held).avg_ncpus
         for project in state.projects.values()
         for held in project.results.values()
-        if held.phase == Phase.RUNNING or f"run {project.url} {held.offer.name}" in state.busy
+        if (held.phase == Phase.RUNNING and not held.is_suspended)
+        or f"run {project.url} {held.offer.name}" in state.busy
     )
 
 
@@ -197,9 +231,9 @@ def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[St
 def _upload(
     state: State, project: Project, tick: Tick, rules: Rules
 ) -> tuple[State, list[Command]]:
-    """Begin uploads of outputs, two at a time for each project."""
+    """Begin uploads of outputs, two at a time for each project; also of programs that still run."""
     commands: list[Command] = []
-    for held in project.in_phase(Phase.UPLOADING):
+    for held in project.in_phase(Phase.UPLOADING, Phase.RUNNING, Phase.READY):
         for name in held.outputs:
             file, work = project.files[name], f"upload {project.url} {name}"
             waits = file.presence != Presence.PRESENT or file.retry_at > tick.now
@@ -238,6 +272,7 @@ def _contact(
         asked_seconds=seconds,
         update_wanted=False,
         contact_by=0.0,
+        trickles_up=tuple(replace(trickle, is_sent=True) for trickle in project.trickles_up),
     )
     state = state.with_project(asked).starting(work)
     delay = busy_seconds(state, rules, now) if seconds > 0 else 0.0
@@ -259,9 +294,15 @@ def _has_reason(
     young = (now - held.ready_at < rules.report_wait for held in project.in_phase(Phase.UPLOADING))
     if any(young):
         return False
-    if seconds > 0 or 0 < project.contact_by <= now:
+    if seconds > 0 or 0 < project.contact_by <= now or _trickles_due(project):
         return True
     return report_due(project, rules, now)
+
+
+def _trickles_due(project: Project) -> bool:
+    """Return whether messages wait: new ones, or ones whose request failed."""
+    waiting = project.trickles_up
+    return bool(waiting) and (project.rpc_failures > 0 or not all(t.is_sent for t in waiting))
 
 
 def report_due(project: Project, rules: Rules, now: float) -> bool:
@@ -283,7 +324,9 @@ def report_due(project: Project, rules: Rules, now: float) -> bool:
 
 def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tuple[float, float]:
     """Say for how many seconds and processors work is wanted; (0, 0) for none."""
-    if project.ended or project.has_no_cpu_apps or now < project.work_retry_at:
+    if project.is_suspended or project.ended or project.has_no_cpu_apps:
+        return 0.0, 0.0
+    if now < project.work_retry_at:
         return 0.0, 0.0
     if rules.once and project.url in state.contacted:
         return 0.0, 0.0
@@ -327,4 +370,4 @@ def _remaining(project: Project, held: HeldResult, now: float) -> float:
     return max(estimate / flops - held.elapsed_at(now), 1.0)
 
 
-_STEPS: tuple[Step, ...] = (_settle, _fetch, _run, _limit, _upload, _contact)
+_STEPS: tuple[Step, ...] = (_settle, _fetch, _suspend, _run, _limit, _upload, _contact)

@@ -14,6 +14,7 @@ from volunteer.wire.messages import (
     Workunit,
     version_key,
 )
+from volunteer.wire.preferences import project_preferences
 
 
 class Phase(StrEnum):
@@ -85,6 +86,32 @@ class HeldFile:
 
 
 @dataclass(frozen=True, slots=True)
+class TrickleDown:
+    """A message of the project that its program has not been given yet."""
+
+    time: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrickleUp:
+    """A message of a program, kept until the project acknowledges it; `time` in unix seconds."""
+
+    result_name: str
+    time: int
+    text: str
+    is_sent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a running program last reported; it is lost when the client stops."""
+
+    fraction_done: float | None = None
+    cpu_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HeldResult:
     """A result from its arrival to the project's acknowledgement; times in unix seconds."""
 
@@ -106,6 +133,8 @@ class HeldResult:
     stderr: str = ""
     outputs: tuple[str, ...] = ()
     ready_at: float = 0.0
+    is_suspended: bool = False
+    trickles_down: tuple[TrickleDown, ...] = ()
 
     def elapsed_at(self, now: float) -> float:
         """Give the seconds that the program has run, over all its starts."""
@@ -141,6 +170,8 @@ class Project:
     has_no_cpu_apps: bool = False
     ended: bool = False
     last_message: str = ""
+    is_suspended: bool = False
+    trickles_up: tuple[TrickleUp, ...] = ()
     files: dict[str, HeldFile] = field(default_factory=dict)
     app_versions: dict[str, AppVersion] = field(default_factory=dict)
     workunits: dict[str, Workunit] = field(default_factory=dict)
@@ -162,6 +193,30 @@ class Project:
         """Give the files that must be here before a result can run."""
         return self.version_of(held).file_refs + self.workunits[held.offer.wu_name].file_refs
 
+    def input_refs(self, offer: Result) -> tuple[FileRef, ...]:
+        """Give the inputs of a result as its app version wants them in the slot."""
+        return self._prefixed(offer, self.workunits[offer.wu_name].file_refs)
+
+    def output_refs(self, offer: Result) -> tuple[FileRef, ...]:
+        """Give the outputs of a result as its app version wants them in the slot."""
+        return self._prefixed(offer, offer.file_refs)
+
+    def _prefixed(self, offer: Result, refs: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
+        """Put inputs or outputs below the `file_prefix` of the version, as copies (as BOINC)."""
+        workunit = self.workunits.get(offer.wu_name)
+        version = self.app_versions.get(version_named(workunit, offer)) if workunit else None
+        # A refused result may have neither a workunit nor an app version here.
+        if version is None or not version.file_prefix:
+            return refs
+        return tuple(
+            replace(
+                ref,
+                open_name=f"{version.file_prefix}/{ref.open_name}" if ref.open_name else "",
+                copy_file=True,
+            )
+            for ref in refs
+        )
+
     def in_phase(self, *phases: Phase) -> list[HeldResult]:
         """Give the results in these phases, earliest deadline first."""
         found = [held for held in self.results.values() if held.phase in phases]
@@ -175,17 +230,27 @@ def version_named(workunit: Workunit, offer: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the client knows. `busy` and `contacted` die with the process."""
+    """Everything the client knows. `busy`, `contacted` and `progress` die with the process."""
 
     host_cpid: str
     projects: dict[str, Project] = field(default_factory=dict)
     falsified: str = ""
     busy: frozenset[str] = frozenset()
     contacted: frozenset[str] = frozenset()
+    progress: dict[tuple[str, str], Progress] = field(default_factory=dict)
 
     def with_project(self, project: Project) -> State:
         """Give the state with this project in place of its former state."""
         return replace(self, projects={**self.projects, project.url: project})
+
+    def share_of(self, project: Project) -> float:
+        """Give the part of this computer that a project gets, by its resource share."""
+        shares = {
+            url: project_preferences(other.preferences, other.venue).resource_share
+            for url, other in self.projects.items()
+        }
+        total = sum(shares.values())
+        return shares.get(project.url, 0.0) / total if total > 0 else 1.0
 
     def starting(self, *work: str) -> State:
         """Give the state with this work under way."""

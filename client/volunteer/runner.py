@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volunteer import safe_files
+from volunteer.channels import Link, News
 from volunteer.sandbox import Program, Sandbox, read_child_pid, signal_of
 
 # A program that ignores SIGTERM for so many seconds is killed.
@@ -26,14 +27,18 @@ Key = tuple[str, str]
 class Running:
     """A process that the client started: `kill_at` is set once it was requested to end.
 
-    `pid` is the program's. Under bubblewrap that is a child of `process`.
+    `pid` is the program's. Under bubblewrap that is a child of `process`. `is_stopped` is whether
+    it was suspended by a signal, because it does not use BOINC's library.
     """
 
     process: subprocess.Popen[bytes]
     slot: Path
     pid: int
     is_wrapped: bool
+    link: Link
     kill_at: float | None = None
+    is_suspended: bool = False
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class Ended:
     signal: int
     cpu_time: float
     peak_memory: int
+    uses_library: bool = False
 
 
 class Runner:
@@ -57,10 +63,12 @@ class Runner:
     def start(self, key: Key, confined: Program, program: Path, arguments: str) -> tuple[int, int]:
         """Start a program in its slot; give its pid and start time. Raises OSError, ValueError."""
         words = [str(program), *shlex.split(arguments)]
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as failing, contextlib.ExitStack() as stack:
+            link = Link(confined.slot)
+            failing.callback(link.close)
             if not self._sandbox.is_wrapped(confined):
                 process = self._popen(words, confined, ())
-                running = Running(process, confined.slot, process.pid, is_wrapped=False)
+                running = Running(process, confined.slot, process.pid, is_wrapped=False, link=link)
             else:
                 reader, writer = os.pipe()
                 stack.callback(os.close, reader)
@@ -74,7 +82,8 @@ class Runner:
                     process.kill()
                     process.wait()
                     raise
-                running = Running(process, confined.slot, pid, is_wrapped=True)
+                running = Running(process, confined.slot, pid, is_wrapped=True, link=link)
+            failing.pop_all()
         self._running[key] = running
         return running.pid, start_time(running.pid)
 
@@ -105,12 +114,54 @@ class Runner:
                 preexec_fn=self._sandbox.prepare_process(confined),  # noqa: PLW1509
             )
 
-    def stop(self, key: Key) -> None:
-        """Ask a program to end; it is killed after the grace period."""
+    def stop(self, key: Key, request: str = "<quit/>") -> None:
+        """Request that a program ends; it is killed after the grace period.
+
+        A program with BOINC's library gets `request` and ends in order, others get SIGTERM.
+        """
         running = self._running.get(key)
-        if running is not None and running.kill_at is None:
-            running.kill_at = time.monotonic() + GRACE_SECONDS
+        if running is None or running.kill_at is not None:
+            return
+        running.kill_at = time.monotonic() + GRACE_SECONDS
+        uses_library = running.link.uses_library
+        self.resume(key)
+        if uses_library:
+            running.link.request(request)
+        else:
             _signal_group(running.pid, signal.SIGTERM)
+
+    def suspend(self, key: Key) -> None:
+        """Let a program pause: by a message to BOINC's library, or by SIGSTOP."""
+        running = self._running.get(key)
+        if running is None or running.is_suspended or running.kill_at is not None:
+            return
+        running.is_suspended = True
+        if running.link.uses_library:
+            running.link.request("<suspend/>")
+        else:
+            running.is_stopped = True
+            _signal_group(running.pid, signal.SIGSTOP)
+
+    def resume(self, key: Key) -> None:
+        running = self._running.get(key)
+        if running is None or not running.is_suspended:
+            return
+        running.is_suspended = False
+        if running.is_stopped:
+            running.is_stopped = False
+            _signal_group(running.pid, signal.SIGCONT)
+        else:
+            running.link.request("<resume/>")
+
+    def notify(self, key: Key, message: str) -> None:
+        """Notify a program of a trickle down or a finished upload in its slot."""
+        if running := self._running.get(key):
+            running.link.notify(message)
+
+    def exchange(self) -> dict[Key, News]:
+        """Send heartbeats and requests to all programs; return what they reported."""
+        now = time.monotonic()
+        return {key: running.link.exchange(now) for key, running in self._running.items()}
 
     def collect(self) -> list[Ended]:
         """Give the processes that have ended since the last time."""
@@ -127,6 +178,9 @@ class Runner:
             # Whatever it started ends with it.
             _signal_group(running.pid, signal.SIGKILL)
             del self._running[key]
+            # A short program may have ended before anything was exchanged.
+            running.link.exchange(now)
+            running.link.close()
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
             number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
             if running.is_wrapped and (signal_number := signal_of(code)):
@@ -138,6 +192,7 @@ class Runner:
                     signal=number,
                     cpu_time=usage.ru_utime + usage.ru_stime,
                     peak_memory=usage.ru_maxrss * 1024,
+                    uses_library=running.link.uses_library,
                 )
             )
         return ended
@@ -152,6 +207,7 @@ class Runner:
         for key in keys:
             self.stop(key)
         while self._running:
+            self.exchange()
             self.collect()
             time.sleep(0.02)
         return keys

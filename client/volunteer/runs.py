@@ -35,6 +35,9 @@ def _(event: events.ProcessStarted, state: State, rules: Rules) -> Step:
         pid_started=event.pid_started,
         running_since=event.now,
         starts=held.starts + 1,
+        is_suspended=False,
+        # They were put into the slot before the start.
+        trickles_down=(),
     )
     again = " again" if held.starts else ""
     return state.with_project(project.with_result(running)), [Say(f"{event.result} running{again}")]
@@ -75,6 +78,7 @@ def _(event: events.SlotMeasured, state: State, rules: Rules) -> Step:
 def _(event: events.ProcessInterrupted, state: State, rules: Rules) -> Step:
     del rules
     state, project, held = _process(event, state)
+    state = _without_progress(state, event)
     held = _stopped(held, event.now)
     phase = Phase.READY if held.verdict is None else Phase.REPORTABLE
     held = replace(held, phase=phase, ready_at=event.now)
@@ -84,6 +88,7 @@ def _(event: events.ProcessInterrupted, state: State, rules: Rules) -> Step:
 @apply.register(events.ProcessExited)
 def _(event: events.ProcessExited, state: State, rules: Rules) -> Step:
     state, project, held = _process(event, state)
+    state = _without_progress(state, event)
     if event.falsified:
         state = replace(state, falsified=event.falsified)
     verdict = judge_exit(event, held, project, rules.restarts_at_most)
@@ -120,6 +125,9 @@ def _finish(state: State, project: Project, held: HeldResult, event: events.Proc
             if output.nbytes < 0 or (most and output.nbytes > most) or not file.info.upload_urls:
                 continue
             outputs.append(output.name)
+            if output.name in held.outputs and file.presence != Presence.ABSENT:
+                # Its upload was requested while the program ran, and it is not sent again.
+                continue
             project = project.with_file(
                 replace(
                     file,
@@ -146,4 +154,16 @@ def _process(event: events.ResultEvent, state: State) -> tuple[State, Project, H
 
 
 def _stopped(held: HeldResult, now: float) -> HeldResult:
-    return replace(held, elapsed=held.elapsed_at(now), running_since=0.0, pid=0, pid_started=0)
+    return replace(
+        held,
+        elapsed=held.elapsed_at(now),
+        running_since=0.0,
+        pid=0,
+        pid_started=0,
+        is_suspended=False,
+    )
+
+
+def _without_progress(state: State, event: events.ResultEvent) -> State:
+    key = event.project, event.result
+    return replace(state, progress={k: v for k, v in state.progress.items() if k != key})

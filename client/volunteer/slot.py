@@ -18,17 +18,23 @@ from volunteer.files import digests_of
 from volunteer.intake import output_fault, slot_fault
 from volunteer.sandbox import Program
 from volunteer.signature import verifies
-from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, host_info
+from volunteer.wire.preferences import project_preferences
+from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, global_preferences, host_info
 from volunteer.wire.web import folder_name
 from volunteer.wire.xml import block, leaf
 
 if TYPE_CHECKING:
-    from volunteer.records import HeldResult, Project
+    from volunteer.records import HeldResult, Project, TrickleDown
     from volunteer.wire.messages import FileInfo, FileRef, HostFacts
 
 FINISH_FILE = "boinc_finish_called"
 TEMPORARY_EXIT_FILE = "boinc_temporary_exit"
 STDERR_FILE = "stderr.txt"
+TRICKLE_UP_FILE = "trickle_up.xml"
+UPLOAD_REQUEST_PREFIX = "boinc_ufr_"
+UPLOAD_STATUS_PREFIX = "boinc_ufs_"
+# As the server: longer trickles are dropped there.
+MAX_TRICKLE_BYTES = 64 * 1024
 _CHUNK = 1 << 20
 # Files that a program writes for the client have one or two lines.
 _MAX_NOTE = 4096
@@ -82,7 +88,13 @@ class Home:
 
 
 def prepare(
-    home: Home, project: Project, held: HeldResult, host: HostFacts, *, fresh: bool
+    home: Home,
+    project: Project,
+    held: HeldResult,
+    host: HostFacts,
+    *,
+    fresh: bool,
+    share: float = 1.0,
 ) -> Path:
     """Make the slot ready for a first start (`fresh`, emptied) or for going on; give its path.
 
@@ -98,22 +110,41 @@ def prepare(
             safe_files.remove(home.path, home.relative(project.url, ref.file_name))
     safe_files.make_folder(home.path, f"slots/{held.slot}")
     safe_files.remove(slot, TEMPORARY_EXIT_FILE)
+    # Left by an earlier start that wrote it and went on: this start has not finished.
+    safe_files.remove(slot, FINISH_FILE)
     for ref in project.version_of(held).file_refs:
         sha256 = _verify_program(home, project, ref)
         if project.files[ref.file_name].info.executable:
             _restore(home, project, slot, ref, sha256)
         else:
             _place(home, project, slot, ref, copy=ref.copy_file)
-    for ref in project.workunits[held.offer.wu_name].file_refs:
+    _place_data(home, project, held, slot)
+    with safe_files.created(slot, "init_data.xml") as file:
+        content = init_data(home, project, held, host, share=share)
+        file.write(content.encode("utf-8", "surrogateescape"))
+    for trickle in held.trickles_down:
+        write_trickle_down(slot, trickle)
+    return slot
+
+
+def _place_data(home: Home, project: Project, held: HeldResult, slot: Path) -> None:
+    """Put the inputs into the slot, and links or folders for the outputs."""
+    for ref in project.input_refs(held.offer):
         _check_input(home, project, ref)
         _place(home, project, slot, ref, copy=ref.copy_file)
-    for ref in held.offer.file_refs:
-        if not ref.copy_file:
+    for ref in project.output_refs(held.offer):
+        if ref.copy_file:
+            _make_parent(slot, ref)
+        else:
             home.file(project.url, ref.file_name).parent.mkdir(parents=True, exist_ok=True)
             _place(home, project, slot, ref, copy=False)
-    with safe_files.created(slot, "init_data.xml") as file:
-        file.write(init_data(home, project, held, host).encode("utf-8", "surrogateescape"))
-    return slot
+
+
+def _make_parent(slot: Path, ref: FileRef) -> None:
+    """Make the folder in which a program creates an output."""
+    folder = str(Path(ref.slot_name).parent)
+    if folder != ".":
+        safe_files.make_folder(slot, folder)
 
 
 def main_program(home: Home, project: Project, held: HeldResult) -> Path:
@@ -150,7 +181,7 @@ def confined_program(home: Home, project: Project, held: HeldResult, slot: Path)
         slot,
         home.project(project.url),
         tuple(path for path in present if path.is_file() and not path.is_symlink()),
-        writes_project=any(not ref.copy_file for ref in held.offer.file_refs),
+        writes_project=any(not ref.copy_file for ref in project.output_refs(held.offer)),
         needs_network=version.needs_network,
         needs_containers=_CONTAINER_LAUNCHER in start,
         max_file_bytes=int(min(max(workunit.rsc_disk_bound, 0), _MAX_FILE_BYTES)),
@@ -236,7 +267,83 @@ def take_outputs(home: Home, project: Project, held: HeldResult) -> tuple[Output
     Only plain files are outputs. A link is left out, with the fault: its target does not belong to
     the program, and may be a private file of the volunteer.
     """
-    return tuple(_take_output(home, project, held, ref) for ref in held.offer.file_refs)
+    return tuple(_take_output(home, project, held, ref) for ref in project.output_refs(held.offer))
+
+
+def take_upload_requests(home: Home, project: Project, held: HeldResult) -> tuple[Output, ...]:
+    """Measure the outputs whose upload the program requests before its end.
+
+    A copied output stays in the slot, so that the program can go on reading it.
+    """
+    slot = home.slot(held.slot)
+    outputs = []
+    for ref in project.output_refs(held.offer):
+        request = UPLOAD_REQUEST_PREFIX + ref.slot_name
+        if not _exists(slot, request):
+            continue
+        _remove(slot, request)
+        name = home.relative(project.url, ref.file_name)
+        try:
+            if ref.copy_file:
+                _copy_file(slot, ref.slot_name, home.path, name)
+            digests = digests_of(home.path, name)
+        except FileNotFoundError:
+            outputs.append(Output(ref.file_name))
+        except OSError as error:
+            outputs.append(Output(ref.file_name, fault=str(error)))
+        else:
+            outputs.append(Output(ref.file_name, digests.nbytes, digests.md5))
+    return tuple(outputs)
+
+
+def write_upload_status(slot: Path, name: str, status: int) -> None:
+    """Write what BOINC's library reads about an upload: 0 is done, negative numbers are errors."""
+    with safe_files.created(slot, UPLOAD_STATUS_PREFIX + name, 0o644) as file:
+        file.write(f"<status>{status}</status>\n".encode())
+
+
+def take_trickle(slot: Path) -> str:
+    """Remove the trickle that the program wrote and return its text; empty if there is none.
+
+    Raises SlotError if the trickle is too long or is not a plain file; it is removed all the same.
+    """
+    if not _exists(slot, TRICKLE_UP_FILE):
+        return ""
+    content = safe_files.read_start(slot, TRICKLE_UP_FILE, MAX_TRICKLE_BYTES + 1)
+    _remove(slot, TRICKLE_UP_FILE)
+    if content is None:
+        message = f"{TRICKLE_UP_FILE} is not a plain file"
+        raise SlotError(message)
+    if len(content) > MAX_TRICKLE_BYTES:
+        message = f"the trickle has more than {MAX_TRICKLE_BYTES} bytes"
+        raise SlotError(message)
+    return content.decode("utf-8", "replace").strip()
+
+
+def write_trickle_down(slot: Path, trickle: TrickleDown) -> None:
+    """Put a message of the project into the slot, where BOINC's library looks for it."""
+    with safe_files.created(slot, f"trickle_down_{trickle.time}", 0o644) as file:
+        file.write(trickle.text.encode("utf-8", "surrogateescape"))
+
+
+def _exists(slot: Path, name: str) -> bool:
+    with contextlib.suppress(OSError):
+        return safe_files.exists(slot, name)
+    return False
+
+
+def _remove(slot: Path, name: str) -> None:
+    # A program may have made a folder of this name; it hurts only itself.
+    with contextlib.suppress(OSError):
+        safe_files.remove(slot, name)
+
+
+def _copy_file(source_root: Path, source: str, root: Path, name: str) -> None:
+    with (
+        safe_files.opened(source_root, source) as file,
+        safe_files.created(root, name) as target,
+    ):
+        shutil.copyfileobj(file, target, _CHUNK)
 
 
 def _take_output(home: Home, project: Project, held: HeldResult, ref: FileRef) -> Output:
@@ -344,10 +451,16 @@ def falsify(path: Path) -> None:
     path.write_bytes(content)
 
 
-def init_data(home: Home, project: Project, held: HeldResult, host: HostFacts) -> str:
-    """Write the facts that BOINC's application library reads (PROTOCOL 5.1)."""
+def init_data(
+    home: Home, project: Project, held: HeldResult, host: HostFacts, *, share: float = 1.0
+) -> str:
+    """Write the facts that BOINC's application library reads (PROTOCOL 5.1).
+
+    `share` is the part of this computer that the project gets, from 0 to 1.
+    """
     workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
     account = project.account
+    preferences = project_preferences(project.preferences, project.venue)
     values: dict[str, object] = {
         "major_version": CORE_VERSION[0],
         "minor_version": CORE_VERSION[1],
@@ -357,20 +470,33 @@ def init_data(home: Home, project: Project, held: HeldResult, host: HostFacts) -
         "teamid": account.teamid,
         "hostid": project.hostid,
         "app_name": version.app_name,
+    }
+    optional = {
+        "plan_class": version.plan_class,
+        "team_name": account.team_name,
         "user_name": account.user_name,
+    }
+    values |= {name: text for name, text in optional.items() if text}
+    values |= {
         "project_dir": home.project(project.url),
         "boinc_dir": home.path,
         "authenticator": project.key,
         "wu_name": workunit.name,
         "result_name": held.offer.name,
+        # -1: the shared memory is the file `boinc_mmap_file`.
         "shm_key": -1,
         "slot": held.slot,
+        # Programs with BOINC's library end when this process does not exist any more.
+        "client_pid": os.getpid(),
         "wu_cpu_time": held.cpu_time,
         "starting_elapsed_time": held.elapsed,
+        "using_sandbox": 0,
+        "vm_extensions_disabled": 0,
         "user_total_credit": account.user_total_credit,
         "user_expavg_credit": account.user_expavg_credit,
         "host_total_credit": account.host_total_credit,
         "host_expavg_credit": account.host_expavg_credit,
+        "resource_share_fraction": share,
         "checkpoint_period": 10.0,
         "fraction_done_start": 0.0,
         "fraction_done_end": 1.0,
@@ -384,11 +510,17 @@ def init_data(home: Home, project: Project, held: HeldResult, host: HostFacts) -
         "rsc_memory_bound": workunit.rsc_memory_bound,
         "rsc_disk_bound": workunit.rsc_disk_bound,
         "computation_deadline": held.offer.report_deadline,
+        "vbox_window": 0,
+        # The client has set the priority; programs keep it for the processes that they start.
+        "no_priority_change": 1,
+        "process_priority": -1,
+        "process_priority_special": -1,
     }
     content = "".join(leaf(name, value) for name, value in values.items())
+    if preferences.specific:
+        content += block("project_preferences", preferences.specific + "\n")
     content += host_info(host)
-    if project.preferences:
-        content += block("project_preferences", project.preferences + "\n")
+    content += global_preferences(0.0)
     for ref in version.file_refs:
         content += leaf("app_file", ref.file_name)
     return block("app_init_data", content)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 # Imported for the event kinds that they register.
-from volunteer import events, runs, transfers
+from volunteer import events, runs, talk, transfers
 from volunteer.dispatch import Step, apply
 from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Say
 from volunteer.intake import take_reply
@@ -24,7 +24,7 @@ from volunteer.wire.web import folder_name
 if TYPE_CHECKING:
     from volunteer.config import Rules
 
-__all__ = ["Step", "advance", "runs", "transfers"]
+__all__ = ["Step", "advance", "runs", "talk", "transfers"]
 
 
 def advance(state: State, event: Event, rules: Rules) -> Step:
@@ -58,6 +58,8 @@ def _(event: events.Attached, state: State, rules: Rules) -> Step:
             f"not attached to {event.project}: its folder is that of {same[0]}; detach that first"
         )
         return state, [Say(text)]
+    if known is not None and known.key != event.key and not event.replaces:
+        return state, [Say(f"still attached to {event.project} with the former account")]
     if known is not None:
         project = replace(known, key=event.key, update_wanted=True)
     else:
@@ -88,6 +90,20 @@ def _(event: events.UpdateWanted, state: State, rules: Rules) -> Step:
         state.projects[event.project], update_wanted=True, work_retry_at=0.0, work_failures=0
     )
     return state.with_project(project), []
+
+
+@apply.register(events.SuspendWanted)
+def _(event: events.SuspendWanted, state: State, rules: Rules) -> Step:
+    del rules
+    project = replace(state.projects[event.project], is_suspended=True)
+    return state.with_project(project), [Say(f"{event.project} suspended")]
+
+
+@apply.register(events.ResumeWanted)
+def _(event: events.ResumeWanted, state: State, rules: Rules) -> Step:
+    del rules
+    project = replace(state.projects[event.project], is_suspended=False)
+    return state.with_project(project), [Say(f"{event.project} resumed")]
 
 
 @apply.register(events.RunBegan)
@@ -174,6 +190,10 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
         project = after_error(project, event, rules)
     if project.asked_seconds > 0 and (not new or refused < len(new)):
         project = _count_answer(project, event, rules, given=bool(new))
+        if not new:
+            wait = max(project.work_retry_at, project.next_contact_at) - event.now
+            name = project.account.project_name or project.url
+            commands.append(Say(f"{name}: no work was sent; asks again in {wait:.0f} s"))
     contacted = state.contacted | {event.project}
     return replace(state.with_project(project), contacted=contacted), commands
 
@@ -186,4 +206,7 @@ def _count_answer(
         return replace(project, work_failures=0, work_retry_at=0.0)
     failures = project.work_failures + 1
     wait = rules.work_backoff(failures, event.chance)
+    if event.reply.next_rpc_delay > 0:
+        # The project expects work by then. BOINC's client contacts it then without asking for any.
+        wait = min(wait, event.reply.next_rpc_delay)
     return replace(project, work_failures=failures, work_retry_at=event.now + wait)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from volunteer import mailbox
 from volunteer.display import printable
+from volunteer.reasons import wait_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +23,18 @@ def is_running(folder: Path) -> bool:
         return True
 
 
-def as_json(state: State, folder: Path) -> dict[str, Any]:
+def as_json(state: State, folder: Path, now: float) -> dict[str, Any]:
     """Describe everything but the keys; times are unix seconds."""
     return {
         "folder": str(folder),
         "running": is_running(folder),
         "host_cpid": state.host_cpid,
-        "projects": [_project(project) for project in state.projects.values()],
+        "projects": [_project(state, project, now) for project in state.projects.values()],
     }
 
 
-def _project(project: Project) -> dict[str, Any]:
+def _project(state: State, project: Project, now: float) -> dict[str, Any]:
+    wait = wait_of(state, project, now)
     return {
         "url": project.url,
         "name": project.account.project_name,
@@ -43,7 +45,11 @@ def _project(project: Project) -> dict[str, Any]:
         "next_contact_at": max(project.next_contact_at, project.rpc_retry_at),
         "work_retry_at": project.work_retry_at,
         "failures": project.rpc_failures,
+        "waits_for": wait.reason if wait else "",
+        "waits_until": wait.until if wait and wait.until else None,
         "last_message": project.last_message,
+        "suspended": project.is_suspended,
+        "messages_to_send": len(project.trickles_up),
         "results": [_result(held) for held in project.results.values()],
     }
 
@@ -74,6 +80,8 @@ def as_lines(state: State, folder: Path, now: float) -> list[str]:
         name = project.account.project_name or "a project not yet contacted"
         credit = project.account.user_total_credit
         lines.append(f"{project.url} {name}, host {project.hostid or '-'}, credit {credit:.2f}")
+        if wait := wait_of(state, project, now):
+            lines.append(f"  {wait.sentence(now)}")
         if project.last_message:
             lines.append(f"  it says: {project.last_message}")
         lines += [_line(held, now) for held in project.results.values()]

@@ -9,6 +9,7 @@ from volunteer import events
 from volunteer.dispatch import Step, apply
 from volunteer.events import Discard, Event, Say
 from volunteer.records import HeldFile, Presence, Project, State
+from volunteer.talk import upload_notices
 
 if TYPE_CHECKING:
     from volunteer.config import Rules
@@ -65,7 +66,7 @@ def _(event: events.UploadFinished, state: State, rules: Rules) -> Step:
     project = project.with_file(replace(held, presence=Presence.UPLOADED))
     if not project.errors:
         project = replace(project, work_retry_at=0.0, work_failures=0)
-    return state.with_project(project), []
+    return state.with_project(project), upload_notices(project, event.name)
 
 
 @apply.register(events.UploadFailed)
@@ -81,7 +82,8 @@ def _(event: events.UploadFailed, state: State, rules: Rules) -> Step:
         )
     else:
         text += f"; again {_when(failed, event)}"
-    return state.with_project(project.with_file(failed)), [Say(text)]
+    project = project.with_file(failed)
+    return state.with_project(project), [Say(text), *upload_notices(project, event.name)]
 
 
 def _transfer(

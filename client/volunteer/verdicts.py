@@ -37,11 +37,13 @@ def judge_exit(
     """Judge the end of a program by PROTOCOL 5.2.
 
     One thing is milder than in BOINC: exit 0 without the file `boinc_finish_called` counts as
-    finished, so that any program of a lab can run unchanged.
+    finished, so that any program of a lab can run unchanged. A program with BOINC's library is
+    started again, as in BOINC: the library also exits with 0 when it misses the client.
     """
     if held.verdict is not None:
         return held.verdict
-    if event.temporary_exit is not None or event.signal in _GENTLE_SIGNALS:
+    ended_early = event.is_unfinished and not event.code and not event.signal
+    if event.temporary_exit is not None or event.signal in _GENTLE_SIGNALS or ended_early:
         if held.restarts >= restarts_at_most:
             return Verdict(ClientState.COMPUTE_ERROR, TOO_MANY_EXITS, "too many exit(0)s")
         return Again(event.temporary_exit or 0.0)

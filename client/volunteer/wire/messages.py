@@ -53,6 +53,7 @@ class AppVersion:
     cmdline: str = ""
     file_refs: tuple[FileRef, ...] = ()
     needs_network: bool = False
+    file_prefix: str = ""
 
     @property
     def key(self) -> str:
@@ -143,6 +144,7 @@ class Reply:
     app_versions: tuple[AppVersion, ...] = ()
     workunits: tuple[Workunit, ...] = ()
     results: tuple[Result, ...] = ()
+    trickles: tuple[TrickleMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,24 @@ class StickyFile:
     name: str
     nbytes: int
     status: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrickleReport:
+    """A message of a program to its project; `time` in whole unix seconds."""
+
+    result_name: str
+    time: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrickleMessage:
+    """A message of the project to the program of a result; `time` distinguishes messages."""
+
+    result_name: str
+    time: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +265,5 @@ class SchedulerRequest:
     results: tuple[ResultReport, ...] = ()
     held: tuple[HeldName, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
+    trickles: tuple[TrickleReport, ...] = ()
+    share: float = 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from volunteer.wire.messages import (
     Account,
     AppVersion,
@@ -10,10 +12,11 @@ from volunteer.wire.messages import (
     Message,
     Reply,
     Result,
+    TrickleMessage,
     Workunit,
 )
 from volunteer.wire.web import is_web_url
-from volunteer.wire.xml import Element, decode, parse
+from volunteer.wire.xml import Element, decode, parse, unescape
 
 
 def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
@@ -49,6 +52,9 @@ def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
         ),
         workunits=tuple(_workunit(found) for found in root.every("workunit")),
         results=tuple(_result(found) for found in root.every("result")),
+        trickles=tuple(
+            trickle for found in root.every("trickle_down") if (trickle := _trickle(found.text))
+        ),
     )
 
 
@@ -72,6 +78,20 @@ def _message(found: Element) -> Message:
     words = [found.text, *(child.text for child in found.children)]
     text = " ".join(" ".join(words).split())
     return Message(text, found.attributes.get("priority", "low"))
+
+
+_TRICKLE = re.compile(
+    r"\s*<result_name>([^<]*)</result_name>\s*<time>\s*(\d{1,18})[^<]*</time>[ \t\r]*\n?(.*)\Z",
+    re.DOTALL,
+)
+
+
+def _trickle(text: str) -> TrickleMessage | None:
+    """Read a trickle down; its text is kept as it is, without the tags of BOINC before it."""
+    found = _TRICKLE.match(text)
+    if found is None:
+        return None
+    return TrickleMessage(unescape(found[1]).strip(), int(found[2]), found[3])
 
 
 def _names(root: Element, kind: str) -> tuple[str, ...]:
@@ -129,6 +149,7 @@ def _app_version(found: Element, platform: str, fpops: float) -> AppVersion:
         cmdline=found.string("cmdline"),
         file_refs=_file_refs(found),
         needs_network=found.flag("needs_network"),
+        file_prefix=found.string("file_prefix"),
     )
 
 

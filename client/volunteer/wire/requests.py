@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import starmap
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         ResultReport,
         SchedulerRequest,
         StickyFile,
+        TrickleReport,
     )
 
 # The version of BOINC's client whose manners we have; projects refuse clients that look old.
@@ -30,12 +32,13 @@ def encode_request(request: SchedulerRequest) -> bytes:
         (
             _identity(request),
             _wishes(request),
-            _preferences(request),
+            block("working_global_preferences", global_preferences(request.buffer_days)),
             leaf("cross_project_id", request.cross_project_id),
             _time_stats(request),
             host_info(request.host),
             block("disk_usage", _disk_usage(request)),
             "".join(map(_result, request.results)),
+            "".join(map(_trickle, request.trickles)),
             "".join(map(_sticky_file, request.sticky_files)),
             block("app_versions", "".join(map(_app_version, request.app_versions))),
             block("other_results", "".join(map(_other_result, request.held))),
@@ -65,9 +68,9 @@ def _identity(request: SchedulerRequest) -> str:
         rpc_seqno=request.rpc_seqno,
     )
     shares = _leaves(
-        resource_share_fraction=1.0,
-        rrs_fraction=1.0,
-        prrs_fraction=1.0,
+        resource_share_fraction=request.share,
+        rrs_fraction=request.share,
+        prrs_fraction=request.share,
         duration_correction_factor=1.0,
         allow_multiple_clients=request.allow_multiple_clients,
         sandbox=0,
@@ -93,14 +96,16 @@ def _wishes(request: SchedulerRequest) -> str:
     return wishes
 
 
-def _preferences(request: SchedulerRequest) -> str:
+def global_preferences(buffer_days: float) -> str:
+    """Write the preferences by which this client works; also part of `init_data.xml`."""
     content = _leaves(
         mod_time=0.0,
         run_on_batteries=1,
         run_if_user_active=1,
-        work_buf_min_days=request.buffer_days,
+        work_buf_min_days=buffer_days,
         work_buf_additional_days=0.0,
         max_ncpus_pct=100.0,
+        disk_interval=60.0,
         disk_max_used_gb=0.0,
         disk_max_used_pct=90.0,
         disk_min_free_gb=0.1,
@@ -108,7 +113,16 @@ def _preferences(request: SchedulerRequest) -> str:
         ram_max_used_idle_pct=90.0,
         cpu_usage_limit=100.0,
     )
-    return block("working_global_preferences", block("global_preferences", content))
+    return block("global_preferences", content)
+
+
+def _trickle(trickle: TrickleReport) -> str:
+    """Write a trickle up; its text is XML of the program, which must not end the element."""
+    text = "".join(sign for sign in trickle.text if sign in "\t\n" or sign >= " ")
+    for name in ("msg_from_host", "scheduler_request"):
+        text = re.sub(rf"<(/?\s*{name})", r"&lt;\1", text, flags=re.IGNORECASE)
+    content = _leaves(result_name=trickle.result_name, time=trickle.time)
+    return block("msg_from_host", f"{content}{text}\n")
 
 
 def _time_stats(request: SchedulerRequest) -> str:

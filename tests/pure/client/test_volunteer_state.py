@@ -9,8 +9,9 @@ import pytest
 
 from volunteer import events
 from volunteer.config import Rules
+from volunteer.display import _headline, fraction_done
 from volunteer.events import Command, Event, Output
-from volunteer.records import HeldResult, Phase, Presence, Project, State
+from volunteer.records import HeldResult, Phase, Presence, Project, State, TrickleDown
 from volunteer.state import advance
 from volunteer.wire.messages import (
     Account,
@@ -20,6 +21,7 @@ from volunteer.wire.messages import (
     Message,
     Reply,
     Result,
+    TrickleMessage,
     Workunit,
 )
 from volunteer.wire.replies import decode_reply
@@ -538,3 +540,141 @@ def test_outputs_are_known_as_they_were_left() -> None:
     client.exits()
     held = client.project.files["r_out"]
     assert (held.presence, held.nbytes, held.md5) == (Presence.PRESENT, 10, "md5")
+
+
+def headline(client: Client, slots: int = 2) -> str:
+    return _headline(client.state, client.project, client.now, slots)
+
+
+def test_idle_client_shows_why_it_waits() -> None:
+    client = Client()
+    client.tick()
+    assert "asking the project" in headline(client)
+    client.gets(request_delay=6.0)
+    assert "0 of 2 slots" not in headline(client)
+    assert "idle" in headline(client)
+    assert "asks for work in 600 s: the project had no work" in headline(client)
+    client.happens(events.SuspendWanted)
+    assert "volunteer resume" in headline(client)
+
+
+def test_idle_client_shows_failures() -> None:
+    client = Client()
+    client.tick()
+    client.happens(events.RequestFailed, reason="no route")
+    assert "asks for work in 60 s: the project did not answer" in headline(client)
+
+
+def test_busy_client_shows_what_it_uses() -> None:
+    client = Client(slots_rules := replace(RULES, slots=1)).with_running("r")
+    assert f"1 of {slots_rules.slots} slots busy" in headline(client, 1)
+    client.happens(events.ProgressReported, result="r", fraction_done=0.25, cpu_time=3.0)
+    held = client.result()
+    assert fraction_done(client.state, client.project, held, client.now) == 0.25
+    client.happens(events.ProgressReported, result="r", fraction_done=0.0)
+    assert fraction_done(client.state, client.project, held, client.now) == 0.25
+    client.exits()
+    assert client.state.progress == {}
+
+
+def test_idle_client_shows_what_its_results_wait_for() -> None:
+    client = Client()
+    client.gets("r")
+    assert "fetching the files of 1 result" in headline(client)
+
+
+def test_project_s_date_ends_the_wait_for_work() -> None:
+    client = Client()
+    client.tick()
+    client.gets(next_rpc_delay=30.0)
+    assert client.kinds(20) == []
+    [asked] = client.tick(11)
+    assert isinstance(asked, events.Ask)
+    assert asked.work_seconds > 0
+
+
+def test_account_of_a_project_is_replaced_only_on_request() -> None:
+    client = Client()
+    client.happens(events.Attached, key="other")
+    assert client.project.key == "key"
+    client.happens(events.Attached, key="other", replaces=True)
+    assert client.project.key == "other"
+
+
+def test_suspended_project_pauses_starts_nothing_and_asks_for_no_work() -> None:
+    client = Client().with_running("r")
+    client.gets("s")
+    client.tick(10)
+    client.happens(events.SuspendWanted)
+    assert events.Suspend(URL, "r") in client.tick(1)
+    for name in ("s_in",):
+        client.happens(events.DownloadFinished, name=name)
+    assert "Run" not in client.kinds(100)
+    assert client.result().elapsed_at(client.now) == client.result().elapsed
+    client.happens(events.ResumeWanted)
+    commands = client.tick()
+    assert events.Resume(URL, "r") in commands
+    assert "Run" in [type(command).__name__ for command in commands]
+
+
+def test_trickles_wait_for_their_acknowledgement() -> None:
+    client = Client().with_running("r")
+    client.tick(100)
+    client.gets()
+    for text in ("one", "two"):
+        client.happens(events.TrickleWritten, result="r", text=text)
+    times = [trickle.time for trickle in client.project.trickles_up]
+    assert times[1] == times[0] + 1, "projects keep one per second"
+    assert "Ask" in client.kinds(10)
+    client.happens(events.TrickleWritten, result="r", text="three")
+    client.gets(message_ack=True)
+    assert [trickle.text for trickle in client.project.trickles_up] == ["three"]
+    assert "Ask" in client.kinds(10)
+    client.happens(events.RequestFailed, reason="no route")
+    assert "Ask" in client.kinds(100)
+
+
+def test_trickle_down_waits_until_its_program_runs() -> None:
+    client = Client()
+    message = TrickleMessage("r", 7, "text")
+    client.gets("r", trickles=(message, TrickleMessage("gone", 7, "text")))
+    assert client.result().trickles_down == (TrickleDown(7, "text"),)
+    client = Client().with_running("r")
+    commands = client.gets(trickles=(message,))
+    assert events.Deliver(URL, "r", 0, TrickleDown(7, "text")) in commands
+    assert client.result().trickles_down == ()
+
+
+def test_too_many_trickles_are_dropped_with_a_word() -> None:
+    client = Client().with_running("r")
+    for _ in range(3):
+        client.happens(events.TrickleWritten, result="r", text="x" * (1 << 20))
+    assert len(client.project.trickles_up) == 2
+    [said] = client.happens(events.TrickleWritten, result="r", text="x", fault="too long")
+    assert isinstance(said, events.Say)
+    assert "too long" in said.text
+
+
+def test_output_that_was_uploaded_early_is_not_sent_again() -> None:
+    client = Client().with_running("r")
+    client.happens(events.UploadRequested, result="r", outputs=(Output("r_out", 10, "md5"),))
+    assert events.Upload(URL, "r_out", resume=False) in client.tick()
+    commands = client.happens(events.UploadFinished, name="r_out")
+    assert events.NotifyUpload(URL, "r", 0, "out", 0) in commands
+    client.exits()
+    assert "Upload" not in client.kinds()
+    assert client.result().phase == Phase.REPORTABLE
+
+
+def test_early_upload_of_a_large_or_missing_output_is_refused_with_a_word() -> None:
+    client = Client().with_running("r")
+    for output in (Output("r_out"), Output("r_out", 101, "md5")):
+        [said] = client.happens(events.UploadRequested, result="r", outputs=(output,))
+        assert isinstance(said, events.Say)
+    assert client.project.files["r_out"].presence == Presence.ABSENT
+
+
+def test_program_with_boinc_s_library_that_ends_early_runs_again() -> None:
+    client = Client().with_running("r")
+    client.exits(is_unfinished=True)
+    assert client.result().phase == Phase.READY

@@ -346,3 +346,65 @@ def test_a_project_that_does_not_answer_ends_a_single_run(
     done = volunteer(folder, "run", "--once", *FAST)
     assert done.returncode == 3
     assert "does not answer" in done.stderr
+
+
+OTHER_KEY = "f" * 32
+
+
+def test_second_attach_with_another_account_is_refused(
+    tmp_path: Path, project: FakeProject
+) -> None:
+    """The client that runs would go on under the other account, without a question."""
+    assert volunteer(tmp_path, "attach", project.url, "--key", OTHER_KEY).returncode == 0
+    other = ("attach", project.url, "--email", EMAIL, "--password", PASSWORD)
+    for words in (other, (*other, "--create", "--name", "Ada")):
+        done = volunteer(tmp_path, *words)
+        assert done.returncode == 2
+        assert f"is attached to {project.url} with another account" in done.stderr
+        assert "--dir DIR" in done.stderr
+    assert OTHER_KEY in (tmp_path / "state.json").read_text()
+    again = volunteer(tmp_path, "attach", project.url, "--key", OTHER_KEY)
+    assert again.returncode == 0, again.stderr
+    done = volunteer(tmp_path, *other, "--replace")
+    assert done.returncode == 0, done.stderr
+    assert OTHER_KEY not in (tmp_path / "state.json").read_text()
+    assert ACCOUNT_KEY in (tmp_path / "state.json").read_text()
+
+
+def test_no_account_is_created_for_a_refused_attach(tmp_path: Path, project: FakeProject) -> None:
+    volunteer(tmp_path, "attach", project.url, "--key", OTHER_KEY)
+    paths: list[str] = []
+    project.fail = lambda path, _: paths.append(path)
+    words = ("--email", EMAIL, "--password", PASSWORD, "--create", "--name", "Ada")
+    assert volunteer(tmp_path, "attach", project.url, *words).returncode == 2
+    assert not [path for path in paths if "create_account" in path]
+
+
+def test_client_prints_when_and_why_it_asks_again(folder: Path, project: FakeProject) -> None:
+    running = begin(folder, "run", "--poll", "1")
+    try:
+        wait_until(lambda: project.requests)
+        wait_until(lambda: "waits_for" in volunteer(folder, "status", "--json").stdout)
+        wait_until(lambda: '"work_failures"' in (folder / "state.json").read_text())
+        status = volunteer(folder, "status").stdout
+    finally:
+        running.terminate()
+        out, _ = running.communicate()
+    assert re.search(r"Fake & Co: no work was sent; asks again in [3-6]\d\d s\n", out), out
+    assert re.search(r"asks for work in [2-6]\d\d s: the project had no work\n", status), status
+
+
+def test_client_asks_for_work_when_the_project_wants_to_be_asked(
+    folder: Path, project: FakeProject
+) -> None:
+    project.extra = "<next_rpc_delay>2</next_rpc_delay>"
+    running = begin(folder, "run", "--poll", "0.5")
+
+    def wanting() -> list[str]:
+        return [one for one in project.requests if "<work_req_seconds>0.0" not in one]
+
+    try:
+        wait_until(lambda: len(wanting()) >= 3, seconds=30)
+    finally:
+        running.terminate()
+        running.communicate()

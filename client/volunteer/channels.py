@@ -1,0 +1,160 @@
+"""The memory that BOINC's library and the client share: a file in the slot.
+
+The file has eight channels of 1024 bytes. The first byte of a channel is nonzero while it has a
+message that was not read; the sender sets it, the receiver clears it. The program writes to the
+file, so the client trusts nothing in it. The client does not map the file: a program that makes it
+shorter would end the client by SIGBUS. Reads and writes of a file see the same pages as mappings
+do. The descriptor stays open, so that a link in place of the file leads nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from volunteer import safe_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_NAME = "boinc_mmap_file"
+CHANNEL_BYTES = 1024
+HEARTBEAT_SECONDS = 1.0
+_HEARTBEAT = "<heartbeat/>"
+_NUMBER = r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)"
+_FRACTION = re.compile(r"<fraction_done>" + _NUMBER)
+_CPU_TIME = re.compile(r"<current_cpu_time>" + _NUMBER)
+
+
+class Channel(IntEnum):
+    """The channels in their order in the file."""
+
+    CONTROL = 0
+    CONTROL_REPLY = 1
+    GRAPHICS = 2
+    GRAPHICS_REPLY = 3
+    HEARTBEAT = 4
+    STATUS = 5
+    TRICKLE_UP = 6
+    TRICKLE_DOWN = 7
+
+
+class SharedMemory:
+    """The file of one slot; `close` it when the program has ended."""
+
+    def __init__(self, slot: Path) -> None:
+        with safe_files.created(slot, FILE_NAME) as file:
+            file.write(bytes(CHANNEL_BYTES * len(Channel)))
+        with safe_files.open_to_change(slot, FILE_NAME) as file:
+            self._descriptor = os.dup(file.fileno())
+
+    def is_full(self, channel: Channel) -> bool:
+        return self._read(channel)[:1] not in {b"", b"\0"}
+
+    def send(self, channel: Channel, message: str) -> bool:
+        """Write a message; returns False if the former one was not read yet."""
+        content = message.encode()[: CHANNEL_BYTES - 2] + b"\0"
+        if self.is_full(channel):
+            return False
+        # The flag is set last: the receiver must not see half of a message.
+        return self._write(channel, 1, content) and self._write(channel, 0, b"\1")
+
+    def receive(self, channel: Channel) -> str:
+        """Return the message and clear the flag; an empty text if there is none."""
+        content = self._read(channel)
+        if content[:1] in {b"", b"\0"}:
+            return ""
+        self._write(channel, 0, b"\0")
+        return content[1:].partition(b"\0")[0].decode("utf-8", "replace")
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _read(self, channel: Channel) -> bytes:
+        try:
+            return os.pread(self._descriptor, CHANNEL_BYTES, channel * CHANNEL_BYTES)
+        except OSError:
+            return b""
+
+    def _write(self, channel: Channel, offset: int, content: bytes) -> bool:
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, content, channel * CHANNEL_BYTES + offset)
+            return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a program reported since the last look; `fraction_done` None if it did not."""
+
+    fraction_done: float | None = None
+    cpu_time: float | None = None
+    has_trickle: bool = False
+    has_upload: bool = False
+
+
+class Link:
+    """The exchange with one running program, which may not use BOINC's library at all."""
+
+    def __init__(self, slot: Path) -> None:
+        self._memory = SharedMemory(slot)
+        self._control: deque[str] = deque()
+        self._notices: deque[str] = deque()
+        self._next_heartbeat = 0.0
+        self._heartbeat_sent = False
+        #: Whether the program has read or sent a message.
+        self.uses_library = False
+
+    def request(self, message: str) -> None:
+        """Queue a request that changes what the program does, such as `<quit/>`."""
+        self._control.append(message)
+
+    def notify(self, message: str) -> None:
+        """Queue a notice of a trickle or an upload, unless the same one waits."""
+        if message not in self._notices:
+            self._notices.append(message)
+
+    def exchange(self, now: float) -> News:
+        """Send what is due and return what the program reported; `now` is monotonic time."""
+        memory = self._memory
+        if self._heartbeat_sent and not memory.is_full(Channel.HEARTBEAT):
+            self.uses_library = True
+        if now >= self._next_heartbeat:
+            self._next_heartbeat = now + HEARTBEAT_SECONDS
+            if memory.send(Channel.HEARTBEAT, _HEARTBEAT):
+                self._heartbeat_sent = True
+        if self._control and memory.send(Channel.CONTROL, self._control[0]):
+            self._control.popleft()
+        if self._notices and memory.send(Channel.TRICKLE_DOWN, self._notices[0]):
+            self._notices.popleft()
+        status = memory.receive(Channel.STATUS)
+        trickles = memory.receive(Channel.TRICKLE_UP)
+        if status or trickles:
+            self.uses_library = True
+        fraction = _found(_FRACTION, status)
+        return News(
+            fraction_done=None if fraction is None else min(fraction, 1.0),
+            cpu_time=_found(_CPU_TIME, status),
+            has_trickle="<have_new_trickle_up/>" in trickles,
+            has_upload="<have_new_upload_file/>" in trickles,
+        )
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+def _found(pattern: re.Pattern[str], text: str) -> float | None:
+    """Return a number that is finite and not negative, or None."""
+    match = pattern.search(text)
+    if match is None:
+        return None
+    try:
+        value = float(match.group(1))
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None

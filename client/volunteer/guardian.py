@@ -1,0 +1,64 @@
+"""Ends the programs of a client that was killed.
+
+The guardian is a process in a session of its own. It reads a pipe whose other end only the client
+has: the end of the input means that the client does not exist any more. A client that stops in
+order ends the guardian first. Programs with BOINC's library notice a missing client themselves
+within ten seconds; other programs do not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from volunteer.mailbox import FolderInUseError, locked
+from volunteer.runner import kill_strays
+
+_CODE = "import sys; sys.path[:0] = [sys.argv[1]]; from volunteer.guardian import main; main()"
+_ROUNDS = 20
+_ROUND_SECONDS = 0.1
+_LOCK_SECONDS = 2.0
+
+
+class Guardian:
+    """Watches over the programs in the slots of one client's folder until it is closed."""
+
+    def __init__(self, home: Path) -> None:
+        package = str(Path(__file__).resolve().parent.parent)
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter and module
+            [sys.executable, "-I", "-c", _CODE, package, str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        """End the guardian; the client has ended its programs."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def main() -> None:
+    """Wait for the end of the client, then kill what runs in its slots."""
+    sys.stdin.buffer.read()
+    end_programs(Path(sys.argv[2]))
+
+
+def end_programs(home: Path) -> None:
+    """Kill all programs in the slots; leave them to a client that has taken over the folder."""
+    for _ in range(_ROUNDS):
+        try:
+            # The pipe of a client that dies may be closed before its lock.
+            with locked(home, patience=_LOCK_SECONDS):
+                count = kill_strays(home / "slots")
+        except FolderInUseError:
+            return
+        if not count:
+            return
+        # A program may have started another one meanwhile.
+        time.sleep(_ROUND_SECONDS)

@@ -1,0 +1,144 @@
+"""What running programs and their project have to say to each other [pure].
+
+Trickles up wait in the state until the project acknowledges them; trickles down wait until the
+program runs. Outputs that a program uploads before its end are sent like others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from volunteer import events
+from volunteer.dispatch import Step, apply
+from volunteer.events import Command, Deliver, NotifyUpload, Say
+from volunteer.records import (
+    HeldResult,
+    Phase,
+    Presence,
+    Progress,
+    Project,
+    State,
+    TrickleDown,
+    TrickleUp,
+)
+
+if TYPE_CHECKING:
+    from volunteer.config import Rules
+    from volunteer.wire.messages import Reply
+
+# BOINC's number for an upload that was given up.
+UPLOAD_GIVEN_UP = -128
+# They are in the state file, which is written after each change.
+_MAX_TRICKLES = 500
+_MAX_TRICKLE_CHARACTERS = 2 << 20
+# Of a result that does not run; a program that never reads them must not fill the state.
+_MAX_TRICKLES_DOWN = 50
+
+
+@apply.register(events.ProgressReported)
+def _(event: events.ProgressReported, state: State, rules: Rules) -> Step:
+    del rules
+    key = event.project, event.result
+    held = state.projects[event.project].results[event.result]
+    if held.phase != Phase.RUNNING:
+        return state, []
+    former = state.progress.get(key, Progress())
+    # Programs report zero until they have set a fraction.
+    fraction = event.fraction_done or former.fraction_done
+    cpu_time = former.cpu_time if event.cpu_time is None else event.cpu_time
+    return replace(state, progress={**state.progress, key: Progress(fraction, cpu_time)}), []
+
+
+@apply.register(events.TrickleWritten)
+def _(event: events.TrickleWritten, state: State, rules: Rules) -> Step:
+    del rules
+    project = state.projects[event.project]
+    held = project.trickles_up
+    fault = event.fault
+    if not fault and (
+        len(held) >= _MAX_TRICKLES
+        or sum(len(trickle.text) for trickle in held) + len(event.text) > _MAX_TRICKLE_CHARACTERS
+    ):
+        fault = f"{len(held)} messages wait for the project already"
+    if fault:
+        return state, [Say(f"{event.result}: a message to the project was dropped: {fault}")]
+    # Projects keep one message per result and second.
+    latest = max((t.time for t in held if t.result_name == event.result), default=0)
+    trickle = TrickleUp(event.result, max(int(event.now), latest + 1), event.text)
+    project = replace(project, trickles_up=(*held, trickle))
+    return state.with_project(project), []
+
+
+@apply.register(events.UploadRequested)
+def _(event: events.UploadRequested, state: State, rules: Rules) -> Step:
+    del rules
+    project = state.projects[event.project]
+    held = project.results[event.result]
+    commands: list[Command] = []
+    for output in event.outputs:
+        file = project.files[output.name]
+        most = file.info.max_nbytes
+        if output.nbytes < 0 or (most and output.nbytes > most) or not file.info.upload_urls:
+            reason = output.fault or (
+                f"it has {output.nbytes} bytes, and {most} are allowed"
+                if output.nbytes >= 0 and most
+                else "there is no such file"
+            )
+            commands.append(Say(f"{event.result}: {output.name} cannot be uploaded now: {reason}"))
+        elif output.name in held.outputs and file.presence == Presence.UPLOADED:
+            commands += _notices(project, output.name, 0)
+        elif output.name not in held.outputs:
+            file = replace(
+                file,
+                presence=Presence.PRESENT,
+                nbytes=output.nbytes,
+                md5=output.md5,
+                failures=0,
+                retry_at=0.0,
+            )
+            held = replace(held, outputs=(*held.outputs, output.name))
+            project = project.with_file(file).with_result(held)
+    return state.with_project(project), commands
+
+
+def upload_notices(project: Project, name: str) -> list[Command]:
+    """Return the notices for the running program whose output was uploaded or refused."""
+    presence = project.files[name].presence
+    if presence == Presence.UPLOADED:
+        return _notices(project, name, 0)
+    return _notices(project, name, UPLOAD_GIVEN_UP) if presence == Presence.FAILED else []
+
+
+def _notices(project: Project, name: str, status: int) -> list[Command]:
+    return [
+        NotifyUpload(project.url, held.offer.name, held.slot, ref.slot_name, status)
+        for held in project.in_phase(Phase.RUNNING)
+        for ref in project.output_refs(held.offer)
+        if ref.file_name == name
+    ]
+
+
+def take_trickles(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
+    """Drop the trickles that the project acknowledged; keep or deliver those that it sent."""
+    del now
+    if reply.message_ack:
+        waiting = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
+        project = replace(project, trickles_up=waiting)
+    commands: list[Command] = []
+    for message in reply.trickles:
+        held = project.results.get(message.result_name)
+        trickle = TrickleDown(message.time, message.text)
+        if held is None or held.verdict is not None:
+            text = f"a message of the project for {message.result_name} came too late"
+            commands.append(Say(text))
+        elif held.phase == Phase.RUNNING:
+            commands.append(Deliver(project.url, held.offer.name, held.slot, trickle))
+        else:
+            project = project.with_result(_keeping(held, trickle))
+    return project, commands
+
+
+def _keeping(held: HeldResult, trickle: TrickleDown) -> HeldResult:
+    others = tuple(other for other in held.trickles_down if other.time != trickle.time)
+    return replace(held, trickles_down=(*others, trickle)[-_MAX_TRICKLES_DOWN:])

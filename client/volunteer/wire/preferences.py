@@ -1,0 +1,39 @@
+"""The preferences of an account for one project [pure].
+
+A project sends them as text, which may have other values for hosts in a *venue*, as `home`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from volunteer.wire.xml import number
+
+DEFAULT_SHARE = 100.0
+_VENUE = re.compile(r"""<venue\s+name\s*=\s*["']([^"']*)["']\s*>(.*?)</venue>""", re.DOTALL)
+_SPECIFIC = re.compile(r"<project_specific>(.*?)</project_specific>", re.DOTALL)
+_SHARE = re.compile(r"<resource_share>([^<]*)</resource_share>")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPreferences:
+    """What counts on this host: the project's share, and the XML that its programs read."""
+
+    resource_share: float = DEFAULT_SHARE
+    specific: str = ""
+
+
+def project_preferences(text: str, venue: str) -> ProjectPreferences:
+    """Read preferences for a host in a venue; what the venue lacks is taken from the default.
+
+    >>> text = "<project_specific><a>1</a></project_specific><venue name='home'>"
+    >>> text += "<resource_share>50</resource_share></venue>"
+    >>> project_preferences(text, "home")
+    ProjectPreferences(resource_share=50.0, specific='<a>1</a>')
+    """
+    parts = [content for name, content in _VENUE.findall(text) if venue and name == venue]
+    parts.append(_VENUE.sub("", text))
+    specific = next((found[1].strip() for part in parts if (found := _SPECIFIC.search(part))), "")
+    share = next((found[1] for part in parts if (found := _SHARE.search(part))), "")
+    return ProjectPreferences(max(number(share, DEFAULT_SHARE), 0.0), specific)
