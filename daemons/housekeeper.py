@@ -18,7 +18,8 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
-from scheduler import sql
+from scheduler import sql, storage
+from scheduler.management import statistics
 from scheduler.operations import antiques, batches, followers, tails, unused_files
 from scheduler.policy.credit import HALF_LIFE_SECONDS
 from scheduler.policy.credit_adaptive import VersionAverage, version_scales
@@ -214,6 +215,12 @@ def drop_login_networks(now: datetime, limit: int) -> int:
     return _drop("drop_old_login_networks", settings.PROJECT.login_network_kept, now, limit)
 
 
+def export_statistics(now: datetime, _limit: int) -> int:
+    """Write the files that statistics sites read, in the folder of `/stats/`; changes no row."""
+    statistics.export(storage.statistics_folder(), now=now)
+    return 0
+
+
 CHORES: tuple[Chore, ...] = (
     Chore("fade hosts", DAY, "averages faded", partial(_fade, "fade_hosts")),
     Chore("fade accounts", DAY, "averages faded", partial(_fade, "fade_accounts")),
@@ -270,4 +277,6 @@ CHORES: tuple[Chore, ...] = (
         "heartbeats dropped",
         partial(_drop, "drop_old_heartbeats", HEARTBEATS_KEPT),
     ),
+    # Last, because it takes the longest.
+    Chore("statistics", DAY, "rows changed by statistics", export_statistics),
 )

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
@@ -35,7 +36,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from scheduler.config import AccountCreation
-from scheduler.models import Account, ApiToken
+from scheduler.models import Account, ApiToken, Team
 from scheduler.operations import audit, invitations, throttle
 from scheduler.operations.account_keys import (
     AccountRefused,
@@ -87,7 +88,11 @@ __all__ = [
 ]
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
+log = logging.getLogger(__name__)
+
 _MAX_NAME, _MAX_EMAIL = 254, 254
+#: Digits of the largest id that a column can hold.
+_MAX_ID_DIGITS = 19
 
 
 class BadPasswordDigest(AccountRefused):
@@ -124,6 +129,12 @@ class AccountCreationDisabled(AccountRefused):
     error_num = -208
 
 
+class BadLoginToken(AccountRefused):
+    """The log-in token is unknown. Hint: log in with e-mail address and password."""
+
+    error_num = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """An account and the strong key by which a client says whose it is."""
@@ -142,11 +153,12 @@ def password_digest(*, email: str, password: str) -> str:
     return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
 
 
-def create_account(
+def create_account(  # noqa: PLR0913  what a client sends, and where from
     *,
     email: str,
     passwd_hash: str,
     name: str,
+    team_name: str = "",
     by_staff: bool = False,
     invite_code: str = "",
     address: str | None = None,
@@ -156,7 +168,9 @@ def create_account(
 
     Raises `AccountRefused` (a bad digest, address or name; `EmailTaken`: another password;
     `AccountCreationDisabled`, `BadInvitation`: not open to the caller), `TooManyAttempts`,
-    `HashQueueFull`.  Staff may create accounts regardless of the project's setting.
+    `HashQueueFull`.  Staff may create accounts regardless of the project's setting.  A new account
+    joins the team of this name; a team that does not exist or takes no members is ignored, because
+    a client would treat an error as a failed log-in.
     """
     email = email.strip().lower()
     _check_digest(passwd_hash)
@@ -165,7 +179,8 @@ def create_account(
             return _existing(existing, passwd_hash, attempt)
         if not by_staff:
             _check_open_to(invite_code, now)
-        fields = {"email": _good_email(email), "name": good_name(name)}
+        fields: dict[str, Any] = {"email": _good_email(email), "name": good_name(name)}
+        fields["team"] = _team(team_name)
         stored = _new_hash(passwd_hash, email, attempt)
         try:
             with transaction.atomic():
@@ -181,6 +196,31 @@ def create_account(
         if attempt is not None:
             throttle.succeeded(attempt, made.account)
         return made
+
+
+def _team(name: str) -> Team | None:
+    """Return the team that a new account joins, or None."""
+    name = name.strip()[:_MAX_NAME]
+    if not name:
+        return None
+    # PostgreSQL cannot compare text that contains a NUL character.
+    team = Team.objects.filter(name=name, joinable=True).first() if name.isprintable() else None
+    if team is None:
+        log.info("team_ignored", extra={"team_name": name})
+    return team
+
+
+def look_up_login_token(*, user_id: str, address: str, now: datetime) -> NoReturn:
+    """Refuse a log-in token of BOINC's installers: this project issues none (PROTOCOL 1.4).
+
+    Counts as a failed log-in, and is the same whether the account exists.  Raises `BadLoginToken`
+    and `TooManyAttempts`.
+    """
+    subject = user_id if user_id.isdecimal() and len(user_id) <= _MAX_ID_DIGITS else "unknown"
+    with _attempt("login_token_lookup", f"user {subject}", address, now) as attempt:
+        _failed(attempt)
+        msg = "The log-in token is not valid. Hint: log in with e-mail address and password."
+        raise BadLoginToken(msg)
 
 
 def _new_hash(passwd_hash: str, email: str, attempt: throttle.Attempt | None) -> str:

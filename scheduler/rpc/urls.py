@@ -11,6 +11,7 @@ urlpatterns = [
     path("get_project_config.php", views.get_project_config, name="get_project_config"),
     path("lookup_account.php", views.lookup_account, name="lookup_account"),
     path("create_account.php", views.create_account, name="create_account"),
+    path("login_token_lookup.php", views.login_token_lookup, name="login_token_lookup"),
     path("submit_rpc_handler.php", submission.submit_rpc_handler, name="submit_rpc_handler"),
     path("job_file.php", sent_files.job_file, name="job_file"),
     path("get_output.php", outputs.get_output, name="get_output"),

@@ -88,6 +88,7 @@ def create_account(request: HttpRequest) -> HttpResponse:
             email=asked.get("email_addr", ""),
             passwd_hash=asked.get("passwd_hash", ""),
             name=asked.get("user_name", ""),
+            team_name=asked.get("team_name", ""),
             invite_code=asked.get("invite_code", ""),
             address=_address(request),
             now=timezone.now(),
@@ -99,6 +100,26 @@ def create_account(request: HttpRequest) -> HttpResponse:
     except (OperationalError, InterfaceError) as error:
         return _down(error)
     return _xml(web.encode_account_out(made.key))
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+def login_token_lookup(request: HttpRequest) -> HttpResponse:
+    """Answer a client that has a log-in token of BOINC's installer (PROTOCOL 1.4): always refused.
+
+    The reply and its cost do not depend on the account.
+    """
+    asked = request.POST if request.method == "POST" else request.GET
+    try:
+        accounts.look_up_login_token(
+            user_id=asked.get("user_id", ""), address=_address(request), now=timezone.now()
+        )
+    except accounts.AccountRefused as refusal:
+        return _xml(web.encode_error(refusal.error_num, str(refusal)))
+    except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
+        return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
+    except (OperationalError, InterfaceError) as error:
+        return _down(error)
 
 
 def _down(error: Exception) -> HttpResponse:

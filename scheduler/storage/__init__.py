@@ -86,6 +86,12 @@ from scheduler.storage.results import (
 )
 from scheduler.storage.shared import NotShared, shared_file
 from scheduler.storage.spool import Spool
+from scheduler.storage.statistics import (
+    STATISTICS_FILES,
+    open_statistics,
+    statistics_folder,
+    written_statistics,
+)
 from scheduler.storage.templates import read_template, template_names
 from scheduler.storage.uploads import (
     DigestMismatch,
@@ -110,6 +116,7 @@ __all__ = [
     "BUNDLES",
     "DIGEST_ATTRIBUTE",
     "MAX_PACKAGE_BYTES",
+    "STATISTICS_FILES",
     "BadFileName",
     "Bundle",
     "Digest",
@@ -163,6 +170,7 @@ __all__ = [
     "old_uploads",
     "open_download",
     "open_package",
+    "open_statistics",
     "open_upload",
     "publish",
     "publish_all",
@@ -183,6 +191,7 @@ __all__ = [
     "stage_bytes",
     "stage_file",
     "stage_program",
+    "statistics_folder",
     "store",
     "sync_downloads",
     "sync_results",
@@ -196,4 +205,5 @@ __all__ = [
     "workshop",
     "write_prepared",
     "write_result",
+    "written_statistics",
 ]

@@ -57,7 +57,18 @@ def _roomy(limit: str) -> Any:
     return made
 
 
+def _untouched_by_the_throttle(**_of: Any) -> None:
+    from scheduler.operations.accounts import BadLoginToken
+
+    raise BadLoginToken
+
+
 RULES = (
+    Switch(
+        "Log-in tokens are throttled as passwords are",
+        Code("scheduler.operations.accounts:look_up_login_token", _untouched_by_the_throttle),
+        ("tests/faces/test_manager_pages.py",),
+    ),
     Switch(
         "A request whose key was used is not carried out again",
         Code("scheduler.api.idempotent:once", lambda _request, handle: handle()),

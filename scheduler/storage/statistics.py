@@ -1,0 +1,34 @@
+"""The folder of the files that statistics sites read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from django.conf import settings
+
+#: The files, in the order in which they are listed.
+STATISTICS_FILES: Final = ("tables.xml", "user.gz", "team.gz", "host.gz")
+
+
+def statistics_folder() -> Path:
+    """Return where the daily export writes, and where `/stats/` is served from."""
+    return Path(settings.VAR_DIR) / "stats"
+
+
+def open_statistics(name: str) -> tuple[BinaryIO, float]:
+    """Open one of `STATISTICS_FILES`; returns it with the time of its last change, in Unix seconds.
+
+    Raises FileNotFoundError for a file that was never written, and for every other name.
+    """
+    if name not in STATISTICS_FILES:
+        raise FileNotFoundError(name)
+    path = statistics_folder() / name
+    file = path.open("rb")
+    return file, path.stat().st_mtime
+
+
+def written_statistics() -> list[str]:
+    """Return the names of the files that exist."""
+    folder = statistics_folder()
+    return [name for name in STATISTICS_FILES if (folder / name).is_file()]
