@@ -42,13 +42,13 @@ static FILE *open_output(const char *name) {
     return fopen(path.c_str(), "w");
 }
 
-static std::string first_line(const char *name) {
+// BOINC's client puts an empty line before the text of a trickle.
+static std::string first_words(const char *name) {
     char line[256] = "";
     if (FILE *file = fopen(name, "r")) {
-        if (!fgets(line, sizeof line, file)) line[0] = 0;
+        while (!line[0] && fgets(line, sizeof line, file)) line[strcspn(line, "\n")] = 0;
         fclose(file);
     }
-    line[strcspn(line, "\n")] = 0;
     return line;
 }
 
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     for (int turn = 0; waits && turn < 1200; turn++) {
         char name[256];
         if (told.empty() && boinc_receive_trickle_down(name, sizeof name)) {
-            told = first_line(name);
+            told = first_words(name);
             unlink(name);
         }
         if (!told.empty() && !boinc_upload_status(part)) break;
