@@ -1,4 +1,4 @@
-"""Publishes the app versions of a BOINC project's `apps/` tree, each by itself [operations]."""
+"""Publishes the app versions of a BOINC project's `apps/` tree [operations]."""
 
 from __future__ import annotations
 

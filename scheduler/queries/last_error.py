@@ -1,4 +1,4 @@
-"""Reads the newest failed result of a workunit or a batch, and what science is parked."""
+"""Reads the newest failed result of a workunit or batch, and parked science."""
 
 from __future__ import annotations
 

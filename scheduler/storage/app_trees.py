@@ -1,4 +1,4 @@
-"""Trees of app versions as BOINC's servers keep them: app/version/platform__planclass."""
+"""App versions as BOINC's servers keep them: app/version/platform__planclass."""
 
 from __future__ import annotations
 

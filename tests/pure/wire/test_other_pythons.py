@@ -1,4 +1,4 @@
-"""Every Python here reads the wire alike, Debian's too, whose `re` is older than most."""
+"""Every Python here reads the wire alike, Debian's older one included."""
 
 from __future__ import annotations
 
