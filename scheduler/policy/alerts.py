@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from scheduler.policy.sendability import SEEN_WITHIN
+
 #: A daemon renews its sign of life every five seconds; science may hold a pass for a minute.
 SILENT_AFTER = timedelta(minutes=3)
 #: How old the oldest work of a daemon may become.
@@ -36,6 +38,7 @@ class Facts:
 
     `lives` has every daemon, with None for one that never gave a sign; `oldest` says since when the
     oldest work of a daemon has been waiting; `parked` counts subjects by the stage of science;
+    `refused_by_all` counts unsent workunits that each of the `hosts_about` was refused;
     `unknown_science` has a sentence for every app whose science does not exist;
     `expiring_batches` are the names of open ones whose end is near.
     """
@@ -45,6 +48,8 @@ class Facts:
     maintenance: str = ""
     oldest: Mapping[str, datetime | None] = field(default_factory=dict)
     hard_to_send: int = 0
+    hosts_about: int = 0
+    refused_by_all: int = 0
     parked: Mapping[str, int] = field(default_factory=dict)
     unknown_science: tuple[str, ...] = ()
     unserved_command_apps: tuple[str, ...] = ()
@@ -67,6 +72,7 @@ def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
         *_parked(facts),
         *_unknown_science(facts),
         *_command_apps(facts),
+        *_refused_by_all(facts),
         *_hard_to_send(facts),
         *_outages(facts),
         *_expiring(facts),
@@ -167,6 +173,19 @@ def _command_apps(facts: Facts) -> Iterator[Alert]:
             f"No work is sent for apps of kind command: {shown}.",
             "replace them by script apps, or set COMMAND_APPS=true if every host is trusted; "
             "deprecate them to clear this alert.",
+        )
+
+
+def _refused_by_all(facts: Facts) -> Iterator[Alert]:
+    if count := facts.refused_by_all:
+        hosts = (
+            "the only host" if facts.hosts_about == 1 else f"each of the {facts.hosts_about} hosts"
+        )
+        yield Alert(
+            "refused_by_all",
+            f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to {hosts} "
+            f"that asked in the last {SEEN_WITHIN.days} days.",
+            "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
 
 

@@ -16,6 +16,7 @@ from scheduler import sql, storage
 from scheduler.models import App, ScienceFailure
 from scheduler.policy.alerts import REMIND_BEFORE, Alert, Facts, judge
 from scheduler.policy.launching import COMMAND
+from scheduler.policy.sendability import SEEN_WITHIN
 
 #: Fewer free bytes than this beyond the reserve is nearly full.
 NEARLY_FULL_NBYTES = 2_000_000_000
@@ -43,6 +44,7 @@ def facts(*, now: datetime) -> Facts:
         "now": now,
         "max_infeasible": settings.PROJECT.max_infeasible,
         "remind_before": REMIND_BEFORE,
+        "seen_since": now - SEEN_WITHIN,
     }
     row = sql.fetch_one("read_troubles", params, package="scheduler.queries") or {}
     stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
@@ -59,6 +61,8 @@ def facts(*, now: datetime) -> Facts:
             "assimilator": row["unassimilated_since"],
         },
         hard_to_send=row["hard_to_send"],
+        hosts_about=row["hosts_about"],
+        refused_by_all=(row["refused_by"] or {}).get(str(row["hosts_about"]), 0),
         parked={stages[stage]: n for stage, n in sorted((row["parked"] or {}).items())},
         unknown_science=_unknown_science(apps),
         unserved_command_apps=_unserved_command_apps(apps),

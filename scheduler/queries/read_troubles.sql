@@ -66,6 +66,39 @@ SELECT
                 2 * count(*) >= coalesce(app.max_infeasible, %(max_infeasible)s::integer)
         ) AS refused
     ) AS hard_to_send,
+    -- Only hosts that are still about count: see policy.sendability.
+    (
+        SELECT count(*)
+        FROM host
+        WHERE
+            host.rpc_at > %(seen_since)s::timestamptz
+            AND NOT host.denied
+            AND host.merged_into_id IS NULL
+    ) AS hosts_about,
+    (
+        SELECT jsonb_object_agg(refused.hosts, refused.workunits)
+        FROM (
+            SELECT
+                counted.hosts,
+                count(*) AS workunits
+            FROM (
+                SELECT count(DISTINCT host.id) AS hosts
+                FROM refusal
+                INNER JOIN host ON refusal.host_id = host.id
+                WHERE
+                    host.rpc_at > %(seen_since)s::timestamptz
+                    AND NOT host.denied
+                    AND host.merged_into_id IS NULL
+                    AND EXISTS (
+                        SELECT 1
+                        FROM result
+                        WHERE result.workunit_id = refusal.workunit_id AND result.server_state = 2
+                    )
+                GROUP BY refusal.workunit_id
+            ) AS counted
+            GROUP BY counted.hosts
+        ) AS refused
+    ) AS refused_by,
     (
         SELECT jsonb_object_agg(parked.stage, parked.subjects)
         FROM (
