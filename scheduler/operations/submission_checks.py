@@ -15,12 +15,15 @@ from scheduler.models import Account, App
 from scheduler.policy import aiming, launching, submission
 from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.policy.roles import Right
+from scheduler.policy.sendability import SEEN_WITHIN
 from scheduler.sql import fetch, fetch_one
 
 #: How many names a message shows.
 _SHOWN = 10
 #: How many hosts, the newest, speak for the project's speed: a sample, for the cost not to grow.
 _HOSTS_ASKED = 1000
+#: Hosts that are read for warnings: 3 ms. Among more, some have more than any submission wants.
+_MAX_HOSTS_READ = 10_000
 #: For whom alone work may be.
 _ADDRESSEES = ("host", "account", "team")
 
@@ -124,7 +127,18 @@ class Judge:
             *self._survey.warnings(app=self._target.name, versions=self._target.versions),
             *self._aimed,
             *self._wishes_not_followed(),
+            *self._unfit(),
         )
+
+    def _unfit(self) -> Iterator[str]:
+        """Say what no host has; of a project with very many hosts nothing is said."""
+        if not self._survey.is_demanding:
+            return
+        params = {"seen_since": self._now - SEEN_WITHIN, "limit": _MAX_HOSTS_READ + 1}
+        row = fetch_one("read_hosts_about", params)
+        if row is not None and row["hosts"] <= _MAX_HOSTS_READ:
+            about = submission.HostsAbout(**row)
+            yield from self._survey.unfit(about, one_result_per=self._target.rules.one_result_per)
 
     def _wishes_not_followed(self) -> Iterator[str]:
         if self._wishes and not may_wish(self._submitter):

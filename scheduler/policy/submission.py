@@ -163,6 +163,16 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class HostsAbout:
+    """Hosts that asked in the last 30 days, their accounts, and what the largest of them have."""
+
+    hosts: int
+    accounts: int
+    memory_bytes: float
+    disk_bytes: float
+
+
 class Survey:
     """Looks through workunits, chunk by chunk, for what is allowed and probably not meant."""
 
@@ -172,11 +182,16 @@ class Survey:
         self._total = self._short = self._without_outputs = 0
         self._worst: tuple[float, float] = (0.0, 1.0)
         self._wanted: set[int] = set()
+        #: The largest of each.
+        self._quorum, self._memory, self._disk = 1, 0.0, 0.0
 
     def add(self, workunits: Sequence[NewWorkunit]) -> None:
         """Look through some more."""
         self._total += len(workunits)
         for workunit in workunits:
+            self._quorum = max(self._quorum, workunit.min_quorum)
+            self._memory = max(self._memory, workunit.rsc_memory_bound)
+            self._disk = max(self._disk, workunit.rsc_disk_bound)
             if workunit.app_version_num:
                 self._wanted.add(workunit.app_version_num)
             if not workunit.outputs:
@@ -196,6 +211,41 @@ class Survey:
             *_missing_versions(self._wanted, app, versions),
             *self._no_outputs(),
         )
+
+    @property
+    def is_demanding(self) -> bool:
+        """Whether some hosts may lack what was seen: more than one result or the usual bounds."""
+        usual = NewWorkunit()
+        return (
+            self._quorum > 1
+            or self._memory > usual.rsc_memory_bound
+            or self._disk > usual.rsc_disk_bound
+        )
+
+    def unfit(self, about: HostsAbout, *, one_result_per: str) -> Iterator[str]:
+        """Say what no host that is about has, with numbers; nothing where no host was seen."""
+        if not about.hosts:
+            return
+        if one_result_per == "account" and self._quorum > about.accounts:
+            yield (
+                f"A quorum of {self._quorum} needs as many accounts; computers of {about.accounts} "
+                "asked in the last 30 days."
+            )
+        elif one_result_per == "host" and self._quorum > about.hosts:
+            yield (
+                f"A quorum of {self._quorum} needs as many hosts; {about.hosts} asked in the last "
+                "30 days."
+            )
+        for name, wanted, most in (
+            ("rsc_memory_bound", self._memory, about.memory_bytes),
+            ("rsc_disk_bound", self._disk, about.disk_bytes),
+        ):
+            # A host that does not report it has 0.
+            if 0 < most < wanted:
+                yield (
+                    f"{name} is {wanted / 1e9:.1f} GB; of the {about.hosts} computers that asked "
+                    f"in the last 30 days the largest has {most / 1e9:.1f} GB."
+                )
 
     def _short_deadlines(self) -> Iterator[str]:
         if self._short:

@@ -15,10 +15,12 @@ import orjson
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from scheduler import storage
 from scheduler.lifecycle import ReleaseState
 from scheduler.models import (
+    App,
     Batch,
     File,
     FileHold,
@@ -30,7 +32,7 @@ from scheduler.models import (
 )
 from scheduler.operations import api_tokens, bulk
 from tests.conftest import NOON
-from tests.rows import a_workunit, an_account, an_app, an_app_version
+from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version
 from tests.scientists import Scientist, a_batch, done_in
 
 LINES = "application/x-ndjson"
@@ -543,3 +545,39 @@ class TestOneBatchAfterAnother:
         answer = post({"app": "sieve", "batch": {"name": "b", "priority": 2}, "workunits": [OUT]})
         assert "its priority is 1, not 2" in answer.json()["detail"]
         assert post({"app": "sieve", "batch": "b", "workunits": [OUT]}).status_code == 201
+
+
+# What no host may be able to do
+
+
+def warnings_of(post, **fields):
+    told = post({"app": "sieve", "workunits": [{"outputs": ["out"], **fields}]})
+    assert told.status_code == 201, told.content
+    return [one for one in told.json()["warnings"] if "in the last 30 days" in one]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("app")
+def test_work_that_is_more_than_any_host_has_is_warned_of_with_numbers():
+    ada = Scientist(is_superuser=True)
+
+    def post(body):
+        return ada.post("workunits", body)
+
+    large = {"min_quorum": 1000, "rsc_memory_bound": 1e14, "rsc_disk_bound": 5e12}
+    assert warnings_of(post, **large) == []
+    account = an_account()
+    now = timezone.now()
+    a_host(account, rpc_at=now, m_nbytes=8e9, d_total=1e12)
+    a_host(account, rpc_at=now, m_nbytes=16e9, d_total=5e11)
+    a_host(rpc_at=now, m_nbytes=1e15, denied=True)
+    assert warnings_of(post, min_quorum=1, rsc_memory_bound=16e9, rsc_disk_bound=1e12) == []
+    seen = "of the 2 computers that asked in the last 30 days the largest has"
+    assert warnings_of(post, **large) == [
+        "A quorum of 1000 needs as many accounts; computers of 1 asked in the last 30 days.",
+        f"rsc_memory_bound is 100000.0 GB; {seen} 16.0 GB.",
+        f"rsc_disk_bound is 5000.0 GB; {seen} 1000.0 GB.",
+    ]
+    App.objects.update(one_result_per="host")
+    (said,) = warnings_of(post, min_quorum=3)
+    assert said == "A quorum of 3 needs as many hosts; 2 asked in the last 30 days."
