@@ -253,3 +253,12 @@ def test_poison_and_parked_agree_on_what_is_parked():
     app = rows.an_app(max_science_failures=1)
     poison.failed(Stage.ASSIMILATE, {7: TRACE}, {7: app.pk}, now=NOON)
     assert [one["failures"] for one in run_json("list")["parked"]] == [1]
+
+
+def test_without_an_action_what_is_parked_is_listed():
+    workunit, _ = parked_assimilation()
+    said = [io.StringIO(), io.StringIO()]
+    call_command("parked", stdout=said[0])
+    call_command("parked", "list", stdout=said[1])
+    assert workunit.name in said[0].getvalue()
+    assert said[0].getvalue() == said[1].getvalue()

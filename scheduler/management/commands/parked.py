@@ -19,7 +19,7 @@ SHOWN = 50
 
 
 class Command(Conversation):
-    """``parked list | show ID | retry ID...|--app APP|--all | drop ID...``."""
+    """``parked [list] | show ID | retry ID...|--app APP|--all | drop ID...``."""
 
     help = (
         "What science code failed on too often is parked, and the daemons go on without it. "
@@ -33,8 +33,13 @@ class Command(Conversation):
 
     def ask(self, parser: CommandParser) -> None:
         """Ask what to do, and with what."""
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("ids", metavar="ID", nargs="*", type=int, help="as `list` numbers them")
+        actions = f"{', '.join(_ACTIONS)} (default: list)"
+        parser.add_argument(
+            "action", metavar="ACTION", nargs="?", default="list", choices=_ACTIONS, help=actions
+        )
+        parser.add_argument(
+            "ids", metavar="ID", nargs="*", default=[], type=int, help="as `list` numbers them"
+        )
         parser.add_argument("--app", default="", help="list, retry: what is parked of this app")
         parser.add_argument("--all", action="store_true", help="retry: all that is parked")
         parser.add_argument(
