@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from scheduler import signing, storage
-from scheduler.models import App, PlanClass
+from scheduler.models import App
 from scheduler.models.science import AppKind
 from scheduler.operations import app_versions, apps, plan_classes, programs
 from scheduler.operations.programs import Order
@@ -100,7 +100,11 @@ def import_versions(
 
 
 def write_unsigned(
-    folders: Sequence[VersionFolder], choices: Choices, target: str
+    folders: Sequence[VersionFolder],
+    choices: Choices,
+    target: str,
+    *,
+    plan_class_names: frozenset[str],
 ) -> tuple[list[str], list[Line]]:
     """Write the files that lack a signature into a new folder, by their paths within the tree.
 
@@ -112,7 +116,7 @@ def write_unsigned(
         named: dict[str, storage.Staged] = {}
         for folder in folders:
             try:
-                app, order = _app_and_order(folder, choices)
+                app, order = _app_and_order(folder, choices, plan_class_names)
                 source = stack.enter_context(storage.open_package(folder.path))
                 if not _is_published(app, order, source):
                     files = programs.unsigned(app, order, source, stack)
@@ -127,8 +131,7 @@ def write_unsigned(
 def _import(
     folder: VersionFolder, choices: Choices, plan_class_names: frozenset[str], *, now: datetime
 ) -> bool:
-    app, order = _app_and_order(folder, choices)
-    _require_plan_class(order.plan_class, plan_class_names)
+    app, order = _app_and_order(folder, choices, plan_class_names)
     with storage.open_package(folder.path) as source:
         if choices.dry_run:
             return programs.examine(app, order, source)
@@ -139,7 +142,9 @@ def _import(
         return programs.publish(app, order, source, now=now).created
 
 
-def _app_and_order(folder: VersionFolder, choices: Choices) -> tuple[App, Order]:
+def _app_and_order(
+    folder: VersionFolder, choices: Choices, plan_class_names: frozenset[str]
+) -> tuple[App, Order]:
     if choices.create_app:
         app = apps.draft(name=folder.app, kind=AppKind.NATIVE)
     else:
@@ -161,6 +166,7 @@ def _app_and_order(folder: VersionFolder, choices: Choices) -> tuple[App, Order]
         create_platform=choices.create_platform,
         with_unlisted=True,
         signatures=own,
+        future_plan_classes=plan_class_names,
     )
 
 
@@ -171,13 +177,6 @@ def _find_app(name: str) -> App:
         f"There is no app {name!r}. Hint: create it by --create-app, or by `manage.py create_app`."
     )
     raise app_versions.UnknownApp(msg)
-
-
-def _require_plan_class(name: str, accepted: frozenset[str]) -> None:
-    if not name or name in accepted or PlanClass.objects.filter(name=name).exists():
-        return
-    msg = f"The plan class {name} is not defined, so no computer could run this version."
-    raise BadPackage(f"{msg} Hint: define it in plan_class_spec.xml, or by `plan_class set`.")
 
 
 def _is_published(app: App, order: Order, source: storage.Source) -> bool:

@@ -119,12 +119,14 @@ class Published:
 class Signed:
     """A package's files, staged in their order, and the signature of each, None without one.
 
-    `made_here` flags those made by this server.
+    `made_here` flags those made by this server.  `api_version` is the version of BOINC's API that
+    the main program has, or "".
     """
 
     contents: Sequence[storage.Staged]
     signatures: Sequence[str | None]
     made_here: Sequence[bool]
+    api_version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +205,7 @@ def publish_package(
     def signatures() -> Sequence[str]:
         return _complete(package, signed, now)
 
-    files = _Files(package, contents, signatures, keep)
+    files = _Files(package, contents, signed.api_version, signatures, keep)
     return [_publish(app, platform, facts, files, now) for platform in found]
 
 
@@ -259,6 +261,7 @@ class _Files:
 
     package: Package
     contents: Sequence[storage.Staged]
+    api_version: str
     signatures: Callable[[], Sequence[str]]
     keep: Callable[[], Sequence[KnownFile]]
 
@@ -271,7 +274,7 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: dat
         "created_at": now,
     }
     described = _described(files.package)
-    described.setdefault("api_version", _api_version(files.package, files.contents))
+    described.setdefault("api_version", files.api_version)
     version, created = AppVersion.objects.get_or_create(
         app=app,
         platform=platform,
@@ -402,7 +405,7 @@ def sign(
         if is_ours:
             with item.open() as content:
                 supplied[position] = signing.sign(content)
-    return Signed(contents, supplied, made_here)
+    return Signed(contents, supplied, made_here, _api_version(package, contents))
 
 
 def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:

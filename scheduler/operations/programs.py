@@ -57,6 +57,8 @@ class Order:
     with_unlisted: bool = False
     #: Signatures made on another machine, by the given names.
     signatures: Mapping[str, str] = field(default_factory=dict)
+    #: Plan classes that will be defined before the version is published.
+    future_plan_classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,17 +229,18 @@ def check(app: App, order: Order, source: storage.Source | None) -> None:
         if len(value) > most or not value.isprintable():
             msg = f"{name} is {value[:80]!r}. Hint: give {most} printable characters at most."
             raise BadPackage(msg)
-    if order.plan_class and not _is_defined(order.plan_class, app):
+    if order.plan_class and not _is_defined(order, app):
         msg = f"Plan class {order.plan_class!r} is not defined: no host would get this version."
         raise BadPackage(
             f"{msg} Hint: define it first, by `manage.py plan_class set {order.plan_class} FILE`."
         )
 
 
-def _is_defined(plan_class: str, app: App) -> bool:
-    """Whether there is this plan class; that of containers is made with the first version."""
-    is_usual = app.kind == AppKind.CONTAINER and plan_class == CONTAINER_PLAN_CLASS
-    return is_usual or PlanClass.objects.filter(name=plan_class).exists()
+def _is_defined(order: Order, app: App) -> bool:
+    """Whether the plan class exists; that of containers is created with the first version."""
+    is_usual = app.kind == AppKind.CONTAINER and order.plan_class == CONTAINER_PLAN_CLASS
+    is_future = order.plan_class in order.future_plan_classes
+    return is_usual or is_future or PlanClass.objects.filter(name=order.plan_class).exists()
 
 
 def usual_platforms(app: App) -> list[str]:

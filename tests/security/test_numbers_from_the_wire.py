@@ -72,7 +72,7 @@ def test_stored_states_are_moved_into_the_range_before_the_database_checks_it():
     client.ask()
     (name,) = client.ask_for_work()
     move, _field, check = import_module(
-        "scheduler.migrations.0009_client_states"
+        "scheduler.migrations.0011_client_states"
     ).Migration.operations
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")

@@ -89,15 +89,6 @@ class Command(Conversation):
             else {},
         )
         warnings = [f"{name} is no folder of a version, and was left out." for name in others]
-        if options["prepare"]:
-            names, lines = app_imports.write_unsigned(folders, choices, options["prepare"])
-            return self._prepared(options["prepare"], names, lines, warnings)
-        prefixes = tuple(f"{folder.name}/" for folder in folders)
-        warnings += [
-            f"The signature {name} belongs to no version of {options['tree']}."
-            for name in choices.signatures
-            if not name.startswith(prefixes)
-        ]
         path = options["plan_classes"] or storage.find_plan_classes(options["tree"])
         plans: list[Line] = []
         accepted: frozenset[str] = frozenset()
@@ -105,9 +96,20 @@ class Command(Conversation):
             plans, accepted = app_imports.import_plan_classes(
                 storage.read_plan_classes(path),
                 source=Path(path).name,
-                dry_run=choices.dry_run,
+                dry_run=choices.dry_run or bool(options["prepare"]),
                 now=now,
             )
+        if options["prepare"]:
+            names, lines = app_imports.write_unsigned(
+                folders, choices, options["prepare"], plan_class_names=accepted
+            )
+            return self._prepared(options["prepare"], names, lines, warnings)
+        prefixes = tuple(f"{folder.name}/" for folder in folders)
+        warnings += [
+            f"The signature {name} belongs to no version of {options['tree']}."
+            for name in choices.signatures
+            if not name.startswith(prefixes)
+        ]
         lines = app_imports.import_versions(folders, choices, plan_class_names=accepted, now=now)
         return self._reported(plans, lines, warnings, dry_run=choices.dry_run)
 
