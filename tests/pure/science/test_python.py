@@ -104,7 +104,7 @@ def test_a_class_may_lie_in_the_folder_of_science(folder):
     ("name", "sentence"),
     [
         ("bitwize", "did you mean 'bitwise'"),
-        ("whatever", "name one of: bitwise, trivial, numeric, substring"),
+        ("whatever", "use one of: bitwise, trivial, numeric, substring"),
         ("script:judge", "no validator 'script:judge'"),
         ("python:os.system", "no validator 'python:os.system'"),
     ],
