@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,28 +59,13 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
     kept = {names[name]: reason for name, reason in storage.delete_uploads(names).items()}
     for result_id, reason in kept.items():
         log.error("could not delete outputs", extra={"result_id": result_id, "reason": reason})
-    settled = sql.fetch(
-        "settle_deleted_outputs",
-        {
-            "now": now,
-            "ids": [row["id"] for row in rows],
-            "workunit_ids": [row["workunit_id"] for row in rows],
-            "sources_read": [row["file_delete_state"] for row in rows],
-            "received_ats": [row["received_at"] for row in rows],
-            "targets": [
-                int(FileDeleteState.ERROR if row["id"] in kept else FileDeleteState.DONE)
-                for row in rows
-            ],
-            "again_ats": [now + RETRY_AFTER if row["id"] in kept else None for row in rows],
-            "sources": _OUTPUT_SOURCES,
-            "axis": Axis.RESULT_FILES.value,
-            "done": int(FileDeleteState.DONE),
-            "deleted": Because.DELETED.value,
-            "failed": Because.COULD_NOT_DELETE.value,
-            "by": Actor.FILE_DELETER.value,
-        },
-        PACKAGE,
-    )
+    facts = _outcomes(rows, kept, now=now) | {
+        "workunit_ids": [row["workunit_id"] for row in rows],
+        "received_ats": [row["received_at"] for row in rows],
+        "sources": _OUTPUT_SOURCES,
+        "axis": Axis.RESULT_FILES.value,
+    }
+    settled = sql.fetch("settle_deleted_outputs", facts, PACKAGE)
     done = sum(row["target"] == FileDeleteState.DONE for row in settled)
     return Tally(
         seen=len(rows),
@@ -87,6 +73,26 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
         # Rows that were locked come again; only if some were settled is it worth while at once.
         more=len(rows) >= limit and bool(settled),
     )
+
+
+def _outcomes(
+    rows: Sequence[Mapping[str, Any]], failed: Container[int], *, now: datetime
+) -> dict[str, Any]:
+    """Return the values with which rows are settled: DONE, or ERROR and tried again later."""
+    return {
+        "now": now,
+        "ids": [row["id"] for row in rows],
+        "sources_read": [row["file_delete_state"] for row in rows],
+        "targets": [
+            int(FileDeleteState.ERROR if row["id"] in failed else FileDeleteState.DONE)
+            for row in rows
+        ],
+        "again_ats": [now + RETRY_AFTER if row["id"] in failed else None for row in rows],
+        "done": int(FileDeleteState.DONE),
+        "deleted": Because.DELETED.value,
+        "failed": Because.COULD_NOT_DELETE.value,
+        "by": Actor.FILE_DELETER.value,
+    }
 
 
 def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
@@ -101,26 +107,11 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
     files = sql.fetch("read_doomed_inputs", {"workunit_ids": [row["id"] for row in rows]}, PACKAGE)
     deleted, kept = _delete_files({file["name"]: file["id"] for file in files}, now=now)
     failed = {file["workunit_id"] for file in files if file["name"] in kept}
-    settled = sql.fetch(
-        "settle_deleted_inputs",
-        {
-            "now": now,
-            "ids": [row["id"] for row in rows],
-            "sources_read": [row["file_delete_state"] for row in rows],
-            "targets": [
-                int(FileDeleteState.ERROR if row["id"] in failed else FileDeleteState.DONE)
-                for row in rows
-            ],
-            "again_ats": [now + RETRY_AFTER if row["id"] in failed else None for row in rows],
-            "sources": _INPUT_SOURCES,
-            "axis": Axis.WORKUNIT_FILES.value,
-            "done": int(FileDeleteState.DONE),
-            "deleted": Because.DELETED.value,
-            "failed": Because.COULD_NOT_DELETE.value,
-            "by": Actor.FILE_DELETER.value,
-        },
-        PACKAGE,
-    )
+    facts = _outcomes(rows, failed, now=now) | {
+        "sources": _INPUT_SOURCES,
+        "axis": Axis.WORKUNIT_FILES.value,
+    }
+    settled = sql.fetch("settle_deleted_inputs", facts, PACKAGE)
     done = sum(row["target"] == FileDeleteState.DONE for row in settled)
     return Tally(
         seen=len(rows),

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from lxml import etree
 
 from scheduler.policy.names import clash, name_fault
+from scheduler.policy.xml_files import BadXmlFile, read_root
 
 VERSION_XML = "version.xml"
 SIGNATURE_SUFFIX = ".sig"
@@ -375,22 +376,10 @@ def _is_true(element: etree._Element) -> bool:
 
 
 def _parse(text: bytes) -> etree._Element:
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
     try:
-        root = etree.fromstring(text, parser)
-    except etree.XMLSyntaxError as error:
-        msg = f"version.xml cannot be read: {error}. Hint: correct it there."
-        raise BadPackage(msg) from error
-    if root.tag != "version":
-        msg = f"version.xml begins with <{root.tag}>. Hint: its outermost element is <version>."
-        raise BadPackage(msg)
-    return root
+        return read_root(text, "version", title="version.xml")
+    except BadXmlFile as error:
+        raise BadPackage(str(error)) from error
 
 
 def _described(

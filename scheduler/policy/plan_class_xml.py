@@ -9,6 +9,7 @@ from typing import Any, Final
 from lxml import etree
 
 from scheduler.policy.plan_class_specs import PlanClass
+from scheduler.policy.xml_files import BadXmlFile, read_root
 
 #: What BOINC calls keys of ours, and kinds of GPUs.
 _KEYS: Final = {"cpu_feature": "cpu_features"}
@@ -37,21 +38,10 @@ def read_plan_classes(text: bytes) -> list[WrittenPlanClass]:
     Values that are no numbers stay texts, so that judging the spec refuses them with a sentence.
     Raises `BadPlanClassFile`.
     """
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
     try:
-        root = etree.fromstring(text, parser)
-    except etree.XMLSyntaxError as error:
-        msg = f"The plan classes cannot be read: {error}. Hint: correct the XML there."
-        raise BadPlanClassFile(msg) from error
-    if root.tag != "plan_classes":
-        msg = f"The file begins with <{root.tag}>. Hint: its outermost element is <plan_classes>."
-        raise BadPlanClassFile(msg)
+        root = read_root(text, "plan_classes", title="The file of plan classes")
+    except BadXmlFile as error:
+        raise BadPlanClassFile(str(error)) from error
     return [_plan_class(element) for element in root.iterfind("plan_class")]
 
 

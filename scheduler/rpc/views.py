@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
@@ -57,69 +61,63 @@ def get_project_config(_request: HttpRequest) -> HttpResponse:
     )
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
-def lookup_account(request: HttpRequest) -> HttpResponse:
-    """Log in: say the account's key for e-mail and password hash (PROTOCOL 1.3)."""
-    asked = request.POST if request.method == "POST" else request.GET
-    try:
-        found = accounts.look_up(
-            email=asked.get("email_addr", ""),
-            passwd_hash=asked.get("passwd_hash"),
-            address=_address(request),
-            now=timezone.now(),
-        )
-    except accounts.AccountRefused as refusal:
-        return _xml(web.encode_error(refusal.error_num, str(refusal)))
-    except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
-        return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
-    except (OperationalError, InterfaceError) as error:
-        return _down(error)
-    return _xml(web.encode_account_out(found.key if found else None))
+def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..., HttpResponse]:
+    """Make a view of a function from parameters, address and time to a reply's body.
+
+    Refusals of `operations.accounts` become BOINC's errors, in HTTP 200.
+    """
+
+    @csrf_exempt
+    @require_http_methods(["GET", "HEAD", "POST"])
+    @wraps(answer)
+    def view(request: HttpRequest) -> HttpResponse:
+        asked = request.POST if request.method == "POST" else request.GET
+        try:
+            return _xml(answer(asked, _address(request), timezone.now()))
+        except accounts.AccountRefused as refusal:
+            return _xml(web.encode_error(refusal.error_num, str(refusal)))
+        except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
+            return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
+        except (OperationalError, InterfaceError) as error:
+            return _down(error)
+
+    return view
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
-def create_account(request: HttpRequest) -> HttpResponse:
+@_web_rpc
+def lookup_account(asked: QueryDict, address: str, now: datetime) -> bytes:
+    """Log in: return the account's key for e-mail and password hash (PROTOCOL 1.3)."""
+    found = accounts.look_up(
+        email=asked.get("email_addr", ""),
+        passwd_hash=asked.get("passwd_hash"),
+        address=address,
+        now=now,
+    )
+    return web.encode_account_out(found.key if found else None)
+
+
+@_web_rpc
+def create_account(asked: QueryDict, address: str, now: datetime) -> bytes:
     """Create an account, or log in to it if it exists with this password (PROTOCOL 1.4)."""
-    asked = request.POST if request.method == "POST" else request.GET
-    try:
-        made = accounts.create_account(
-            email=asked.get("email_addr", ""),
-            passwd_hash=asked.get("passwd_hash", ""),
-            name=asked.get("user_name", ""),
-            team_name=asked.get("team_name", ""),
-            invite_code=asked.get("invite_code", ""),
-            address=_address(request),
-            now=timezone.now(),
-        )
-    except accounts.AccountRefused as refusal:
-        return _xml(web.encode_error(refusal.error_num, str(refusal)))
-    except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
-        return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
-    except (OperationalError, InterfaceError) as error:
-        return _down(error)
-    return _xml(web.encode_account_out(made.key))
+    made = accounts.create_account(
+        email=asked.get("email_addr", ""),
+        passwd_hash=asked.get("passwd_hash", ""),
+        name=asked.get("user_name", ""),
+        team_name=asked.get("team_name", ""),
+        invite_code=asked.get("invite_code", ""),
+        address=address,
+        now=now,
+    )
+    return web.encode_account_out(made.key)
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
-def login_token_lookup(request: HttpRequest) -> HttpResponse:
+@_web_rpc
+def login_token_lookup(asked: QueryDict, address: str, now: datetime) -> bytes:
     """Answer a client that has a log-in token of BOINC's installer (PROTOCOL 1.4): always refused.
 
     The reply and its cost do not depend on the account.
     """
-    asked = request.POST if request.method == "POST" else request.GET
-    try:
-        accounts.look_up_login_token(
-            user_id=asked.get("user_id", ""), address=_address(request), now=timezone.now()
-        )
-    except accounts.AccountRefused as refusal:
-        return _xml(web.encode_error(refusal.error_num, str(refusal)))
-    except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
-        return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
-    except (OperationalError, InterfaceError) as error:
-        return _down(error)
+    accounts.look_up_login_token(user_id=asked.get("user_id", ""), address=address, now=now)
 
 
 def _down(error: Exception) -> HttpResponse:

@@ -181,7 +181,7 @@ def test_what_is_no_tree_is_refused(tmp_path: Path, path: str, words: str) -> No
 
 def test_damaged_plan_classes_are_refused_before_anything_is_published(tree: Path) -> None:
     put(tree / "plan_class_spec.xml", "<plan_classes><plan_class>")
-    assert "The plan classes cannot be read" in run(tree, "--create-app", refused=True)
+    assert "The file of plan classes cannot be read" in run(tree, "--create-app", refused=True)
     assert not AppVersion.objects.exists()
 
 

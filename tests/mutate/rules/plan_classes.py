@@ -45,9 +45,9 @@ _REQUIREMENTS = (
 
 RULES = (
     Switch(
-        "A version is imported only if its plan class is defined",
-        Code("scheduler.operations.app_imports:_require_plan_class", always(None)),
-        ("tests/database/test_import_apps.py",),
+        "A version is published only if its plan class is defined",
+        Code("scheduler.operations.programs:_is_defined", always(True)),
+        ("tests/database/test_app_versions.py", "tests/database/test_import_apps.py"),
     ),
     *(Switch(rule, Code(where, always("")), TESTS) for rule, where in _REQUIREMENTS),
     Switch(

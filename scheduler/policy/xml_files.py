@@ -1,0 +1,31 @@
+"""Reads XML files that scientists write for BOINC's server [pure]."""
+
+from __future__ import annotations
+
+from lxml import etree
+
+
+class BadXmlFile(ValueError):
+    """The text is not XML with the expected root. Hint: the message says where, and what to do."""
+
+
+def read_root(text: bytes, tag: str, *, title: str) -> etree._Element:
+    """Return the root element of a file, without comments; no entity is resolved.
+
+    `title` names the file at the beginning of a message.  Raises `BadXmlFile`.
+    """
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(text, parser)
+    except etree.XMLSyntaxError as error:
+        raise BadXmlFile(f"{title} cannot be read: {error}. Hint: correct it there.") from error
+    if root.tag != tag:
+        msg = f"{title} begins with <{root.tag}>. Hint: its outermost element is <{tag}>."
+        raise BadXmlFile(msg)
+    return root
