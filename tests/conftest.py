@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck
@@ -46,6 +48,14 @@ def own_folders(settings, tmp_path, keys_of_this_session):
     settings.KEYS_DIR = keys_of_this_session
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     signing.ensure_keys()
+
+
+@pytest.fixture
+def public_folder():
+    """A folder that every user can enter; pytest's own are closed to other users."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.fixture

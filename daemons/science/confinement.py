@@ -201,38 +201,45 @@ def user_for(form: str, profile: Profile) -> int | None:
     """
     trouble(form)
     user = _user_of.get(form)
-    if user is None or profile.writes or not all(map(_is_for_others, profile.reads)):
+    if user is None or profile.writes or not _can_read_all(form, profile, in_group=True):
         return None
     return user
 
 
-def _group_for(user: int | None, profile: Profile) -> int | None:
+def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
     """Return the group that root's worker runs as: the one with the user's number, or the daemon's.
 
     It is the daemon's if other users cannot read all inputs: FILE_UMASK lets the group read.
     """
-    return user if user is None or all(map(_is_public, profile.reads)) else os.getegid()
+    if user is None or _can_read_all(form, profile, in_group=False):
+        return user
+    return os.getegid()
 
 
-def _is_public(path: str) -> bool:
-    return _can_read(path, stat.S_IROTH, stat.S_IXOTH)
+def _can_read_all(form: str, profile: Profile, *, in_group: bool) -> bool:
+    """Return whether a user other than root, in the daemon's group or not, can read all inputs.
+
+    That includes entering the folders above them; bubblewrap binds inputs as root instead.
+    """
+    for path in map(Path, profile.reads):
+        above = () if form == BUBBLEWRAP else path.parents
+        if not _grants(path, stat.S_IROTH, in_group=in_group):
+            return False
+        if not all(_grants(folder, 0, in_group=in_group) for folder in above):
+            return False
+    return True
 
 
-def _is_for_others(path: str) -> bool:
-    """Return whether a user other than root, in the daemon's group, can read a path."""
-    with suppress(OSError):
-        if os.stat(path).st_gid == os.getegid():
-            return _can_read(path, stat.S_IRGRP, stat.S_IXGRP)
-    return _is_public(path)
-
-
-def _can_read(path: str, reads: int, enters: int) -> bool:
+def _grants(path: Path, rights: int, *, in_group: bool) -> bool:
+    """Return whether a path's mode grants rights of others; folders must also be open to search."""
     try:
-        mode = Path(path).stat().st_mode
+        status = path.stat()
     except OSError:
         return True
-    wanted = reads | (enters if stat.S_ISDIR(mode) else 0)
-    return mode & wanted == wanted
+    if stat.S_ISDIR(status.st_mode):
+        rights |= stat.S_IXOTH
+    shift = 3 if in_group and status.st_gid == os.getegid() else 0
+    return status.st_mode >> shift & rights == rights
 
 
 def _own_folder(user: int | None) -> str:
@@ -261,7 +268,7 @@ def spawn(
         processes=profile.limits.processes + _processes_before(form, user),
         cpu_seconds=profile.limits.cpu_seconds,
         user=user,
-        group=_group_for(user, profile),
+        group=_group_for(form, user, profile),
     )
     if form == LANDLOCK:
         config = replace(

@@ -225,7 +225,7 @@ def test_what_is_woken_while_it_is_archived_stays(settings, monkeypatch):
     assert Workunit.objects.get() == workunit
 
 
-@pytest.mark.parametrize("count", [1, 500])
+@pytest.mark.parametrize("count", [1, 150])
 def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):

@@ -342,7 +342,7 @@ def a_mixture(count: int) -> None:
             rows.a_result(workunit)
 
 
-@pytest.mark.parametrize("count", [2, 500])
+@pytest.mark.parametrize("count", [2, 150])
 def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     a_mixture(count)
     # A savepoint and its release, the locks, the results; then workunits, moves and replicas.

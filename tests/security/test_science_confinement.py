@@ -72,9 +72,10 @@ def another_user():
 
 @pytest.fixture
 def form(request, settings):
-    """Have workers run in this form."""
+    """Have workers run in this form; the service's user can enter VAR_DIR, as in production."""
     if request.param == "service":
         settings.SCIENCE_SOCKET = request.getfixturevalue("service")
+        settings.VAR_DIR = request.getfixturevalue("public_folder") / "var"
     else:
         settings.SCIENCE_CONFINEMENT = request.param
     if request.param == "landlock" and not landlock.version():
@@ -86,7 +87,7 @@ def form(request, settings):
 
 
 @pytest.fixture
-def an_input(settings):
+def an_input(form, settings):
     path = settings.VAR_DIR / "upload/00/result"
     path.write_text("answer")
     return path
@@ -378,3 +379,19 @@ def test_a_worker_of_root_is_another_user_though_inputs_are_closed_to_others(
     assert call("user", profile=profile) == confinement.SCIENCE_UID
     assert call("read", str(an_input), profile=profile) == "answer"
     assert call("write", str(an_input), profile=profile) != "written"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's workers become another user")
+@pytest.mark.parametrize("form", ["landlock", "none"], indirect=True)
+@pytest.mark.parametrize("mode", [0o700, 0o710, 0o711])
+def test_a_worker_of_root_reads_inputs_below_any_folder(
+    form, mode, settings, an_input, public_folder
+):
+    """It stays root only if another user cannot enter a folder above the inputs."""
+    settings.VAR_DIR.rename(public_folder / "var")
+    settings.VAR_DIR = public_folder / "var"
+    public_folder.chmod(mode)
+    profile = worker.profile_of(None)
+    other = confinement.user_for(form, confinement.Profile())
+    assert call("user", profile=profile) == ((other or 0) if mode != 0o700 else 0)
+    assert call("read", str(settings.VAR_DIR / "upload/00/result"), profile=profile) == "answer"

@@ -67,10 +67,17 @@ def test_a_hang_is_killed_and_the_next_call_finds_a_new_worker():
     assert not Path(f"/proc/{before[0]}").exists()
 
 
-def test_what_a_hanging_call_started_is_killed_with_it(tmp_path):
+@pytest.fixture
+def note(public_folder):
+    """A file that the worker can write as whatever user."""
+    public_folder.chmod(0o777)
+    return public_folder / "pid"
+
+
+def test_what_a_hanging_call_started_is_killed_with_it(note):
     with pytest.raises(worker.ScienceTimedOut):
-        call("start_program_and_hang", str(tmp_path / "pid"), time_limit=2 * SECOND)
-    assert ends(int((tmp_path / "pid").read_text()))
+        call("start_program_and_hang", str(note), time_limit=2 * SECOND)
+    assert ends(int(note.read_text()))
 
 
 def test_a_hang_that_ignores_signals_is_killed_as_well():
@@ -171,8 +178,7 @@ def test_no_django_unless_the_science_wants_it():
     assert call("modules", "django") == []
 
 
-def test_it_ends_with_its_daemon(tmp_path):
-    note = tmp_path / "pid"
+def test_it_ends_with_its_daemon(note):
     program = (
         "from datetime import timedelta; from daemons.science import worker\n"
         f"worker.call('{HERE}:note_and_hang', {str(note)!r}, time_limit=timedelta(minutes=5))"

@@ -16,7 +16,7 @@ from tests.scripted_client import a_client
 from tests.work import an_app
 
 # Committed and truncated afterwards: a million rows rolled back would bloat the tables of others.
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.lengthy]
 
 _FILL = """
 INSERT INTO workunit (name, app_id, outputs, meta, created_at, min_quorum, target_nresults)
