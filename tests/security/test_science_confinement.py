@@ -59,7 +59,8 @@ def service():
 def another_user():
     if os.geteuid():
         return {}
-    user = {"user": confinement.SCIENCE_UID, "group": confinement.SCIENCE_UID, "extra_groups": []}
+    ids = {"user": confinement.SCIENCE_UID, "group": confinement.SCIENCE_UID}
+    user = {**ids, "extra_groups": [os.getegid()]}  # FILE_UMASK lets the group read
     words = [sys.executable, "-c", "import daemons.science.service"]
     try:
         subprocess.run(
