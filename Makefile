@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 T ?=
+PORT ?=
 WORKERS ?= 2
 STORIES ?= 3
 SEED ?=
@@ -36,8 +37,8 @@ demo: $(VENV)/.stamp-run ## a project, three volunteers, seventeen primes: about
 demo-trust: $(VENV)/.stamp-run ## ten simulated hosts, two of them false: whom the server believes
 	@$(BIN)/python -m demo.trust_show
 
-run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C
-	@$(MANAGE) serve --sample-work
+run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C; PORT=8001 listens there
+	@$(MANAGE) serve --sample-work $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one floor
 ifneq ($(T),)

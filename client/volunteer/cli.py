@@ -234,14 +234,15 @@ def _default_folder() -> Path:
     return Path.home() / ".volunteer"
 
 
-def _wish(home: Home, wish: Wish) -> None:
-    """Leave a wish for the client that runs; fulfil it here if none does."""
+def _wish(home: Home, wish: Wish) -> bool:
+    """Leave a wish for the running client, or fulfil it here; return whether a client runs."""
     mailbox.post(home.path, wish)
     try:
         with mailbox.locked(home.path):
             fulfil_wishes(home)
     except FolderInUseError:
-        return
+        return True
+    return False
 
 
 def join(options: argparse.Namespace, home: Home) -> int:
@@ -441,8 +442,9 @@ def pause(options: argparse.Namespace, home: Home) -> int:
 def ask_now(options: argparse.Namespace, home: Home) -> int:
     """Carry out `update`."""
     for url in _chosen(options, home):
-        _wish(home, Wish("update", url))
-        print(f"{url} will be contacted as soon as the client runs", flush=True)
+        is_running = _wish(home, Wish("update", url))
+        told = "the running client contacts it now" if is_running else "contacted by the next run"
+        print(f"{url}: {told}", flush=True)
     return OK
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.models.audit import AuditEntry
-from scheduler.models.files import File, FileHold, JobFile
+from scheduler.models.files import File, FileHold, Installation, JobFile
 from scheduler.models.hosts import Host, HostAppVersion
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
 from scheduler.models.logins import Invitation, LoginNetwork, ThrottleBucket
@@ -41,6 +41,7 @@ __all__ = [
     "Host",
     "HostAppVersion",
     "IdempotencyKey",
+    "Installation",
     "Invitation",
     "JobFile",
     "LedgerEntry",

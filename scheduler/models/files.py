@@ -102,3 +102,21 @@ class JobFile(models.Model):
     def __str__(self) -> str:
         """Show the submitter's name for it."""
         return self.name
+
+
+class Installation(models.Model):
+    """The identifier of this project, which each of its VAR_DIRs carries as well; one row."""
+
+    identifier = models.UUIDField()
+
+    class Meta:
+        """There is one project in a database."""
+
+        db_table = "installation"
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="installation_is_one"),
+        ]
+
+    def __str__(self) -> str:
+        """Show the identifier."""
+        return str(self.identifier)

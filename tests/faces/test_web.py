@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from scheduler.config import AccountCreation
 from scheduler.lifecycle import AssimilateState, FileDeleteState
 from scheduler.models import Account, App, AppVersion, CreditEntry, Platform
 from scheduler.operations import maintenance
@@ -88,6 +90,17 @@ def test_the_page_tells_how_to_attach_with_the_real_address(client: Client) -> N
     assert f"boinccmd --project_attach {url} KEY" in page
     assert f"boinccmd --create_account {url}" in page
     assert f"volunteer attach {url}" in page
+    assert "pip install ./client" in page
+
+
+@pytest.mark.parametrize(
+    ("creation", "creates"), [(AccountCreation.OPEN, True), (AccountCreation.CLOSED, False)]
+)
+def test_the_page_creates_accounts_only_where_clients_may(creation, creates, client, settings):
+    settings.PROJECT = replace(settings.PROJECT, account_creation=creation)
+    page = client.get("/").content.decode()
+    assert ("--create --name" in page) is creates
+    assert ("--create_account" in page) is creates
 
 
 def test_the_page_works_on_an_empty_database(client: Client) -> None:

@@ -62,6 +62,14 @@ def test_daemons_that_ended_are_started_again(project):
     assert project.stop() == 0, project.log()
 
 
+def test_files_of_another_project_are_refused(project):
+    assert project.stop() == 0, project.log()
+    (project.folder / "var/project-id").write_text("00000000-0000-0000-0000-000000000001\n")
+    for command in (["serve", "--port", "1", "--quiet"], ["daemons"]):
+        with pytest.raises(AssertionError, match="holds the files of another project"):
+            project.manage(*command)
+
+
 def test_a_second_one_over_the_same_folder_is_refused(project):
     with pytest.raises(AssertionError, match="is served already, by process"):
         project.manage("serve", "--port", "1", "--quiet")

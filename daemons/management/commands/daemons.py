@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.core.management import execute_from_command_line
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
@@ -15,6 +16,7 @@ from daemons.management.commands._daemon import seconds
 from daemons.management.processes import Child, Family, copy_of_us, die_with_parent
 from daemons.registry import DAEMONS
 from scheduler.management.parsing import prepare
+from scheduler.operations import installation
 
 
 class Command(BaseCommand):
@@ -51,6 +53,7 @@ class Command(BaseCommand):
             die_with_parent()
         # The first connection starts the embedded server: the children need not race for it.
         connection.ensure_connection()
+        installation.claim_folder(settings.VAR_DIR)
         connection.close()
         with stopping_on_signals(stop, self._say):
             Family([self._child(daemon.name, options) for daemon in DAEMONS], self._say).run(stop)

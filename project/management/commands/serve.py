@@ -30,7 +30,7 @@ from project.ports import answers
 from scheduler import signing
 from scheduler.management.conversation import shell_actor
 from scheduler.models import Account
-from scheduler.operations import accounts, audit
+from scheduler.operations import accounts, audit, installation
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -105,6 +105,7 @@ class Command(BaseCommand):
         try:
             secure_files()
             call_command("migrate", verbosity=0, interactive=False)
+            installation.claim_folder(settings.VAR_DIR)
             password = None if options["quiet"] else first_password()
             connections.close_all()
             if options["sample_work"]:
@@ -278,8 +279,9 @@ def check_free(address: str, port: int) -> None:
             reason = {errno.EADDRINUSE: "is in use", errno.EACCES: "needs more rights"}.get(
                 error.errno or 0, f"cannot be used ({error.strerror})"
             )
-            msg = f"Port {port} of {address} {reason}.\nHint: choose another with --port."
-            raise CommandError(msg) from None
+            msg = f"Port {port} of {address} {reason}."
+            hint = "choose another with --port; with make: `make run PORT=8001`"
+            raise CommandError(f"{msg}\nHint: {hint}.") from None
 
 
 def check_keys() -> None:

@@ -263,7 +263,7 @@ def test_a_result_that_the_project_aborts_is_stopped(folder: Path, project: Fake
     try:
         wait_until(lambda: '"pid":' in (folder / "state.json").read_text())
         project.extra = "<result_abort><name>wu_0</name></result_abort>"
-        volunteer(folder, "update")
+        asked = volunteer(folder, "update")
         wait_until(lambda: "wu_0" in project.reported)
     finally:
         running.terminate()
@@ -271,6 +271,9 @@ def test_a_result_that_the_project_aborts_is_stopped(folder: Path, project: Fake
     report = project.reported["wu_0"]
     assert (field(report, "state"), field(report, "exit_status")) == ("6", "202")
     assert "aborted by project - no longer usable" in report
+    assert asked.stdout.endswith(": the running client contacts it now\n")
+    later = volunteer(folder, "update").stdout
+    assert later.endswith(": contacted by the next run\n")
 
 
 def test_a_dishonest_client_alters_one_byte_of_one_result(
