@@ -251,6 +251,8 @@ class EmbeddedPostgres:
         with psycopg.connect(**self.superuser_conninfo()) as connection:  # type: ignore[arg-type]
             names = sql.SQL(", ").join(map(sql.Identifier, parameters))
             grant = sql.SQL("GRANT SET ON PARAMETER {} TO {}")
+            # Two at once would fail: "tuple concurrently updated".
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('grant_parameters'))")
             connection.execute(grant.format(names, sql.Identifier(roles.USER)))
 
     def _password(self, role: str) -> str:

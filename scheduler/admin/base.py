@@ -23,6 +23,7 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from scheduler.admin.columns import column_of
 from scheduler.models import Account
 from scheduler.operations import audit
 from scheduler.operations.audit import Event
@@ -97,6 +98,13 @@ class StaffAdmin(Base):
     change_right: ClassVar[Right | None] = None
     #: The audit event of an addition or change; None where an operation records it.
     audit_event: ClassVar[Event | None] = None
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Show the columns as people read them (`columns.column_of`)."""
+        return tuple(
+            column_of(self.opts, name) if isinstance(name, str) else name
+            for name in super().get_list_display(request)
+        )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Require Django's permission and the right of the page."""

@@ -6,7 +6,7 @@ from django.contrib import admin
 
 from scheduler.admin.base import RecordAdmin, nbytes_label
 from scheduler.admin.site import staff
-from scheduler.models import File, FileHold, JobFile
+from scheduler.models import File, FileHold, Installation, JobFile
 
 
 @admin.register(File, site=staff)
@@ -43,3 +43,11 @@ class JobFileAdmin(RecordAdmin):
     search_fields = ("name__startswith", "account__email")
     search_numbers = ("id", "file_id", "account_id")
     search_names = ("name",)
+
+
+@admin.register(Installation, site=staff)
+class InstallationAdmin(RecordAdmin):
+    """The project's identifier, which is also in the file `project-id` of each VAR_DIR."""
+
+    list_display = ("identifier",)
+    search_fields = ("identifier",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from json import dumps
 from typing import Any
 
@@ -57,8 +58,7 @@ class HostAdmin(StaffAdmin):
         "__str__",
         "account",
         "platform_name",
-        "p_ncpus",
-        "p_model",
+        "processors",
         "total_credit",
         "rpc_at",
         "denied",
@@ -138,6 +138,12 @@ class HostAdmin(StaffAdmin):
         names = [field.name for field in Host._meta.concrete_fields]
         read = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
         return (*read, "decisions", "its_capabilities")
+
+    @admin.display(description="processors")
+    def processors(self, host: Host) -> str:
+        """Return number and model of the CPUs, without stepping and trade marks."""
+        model = re.sub(r"\s*\[[^]]*\]|\((?:R|TM|C)\)", "", host.p_model, flags=re.IGNORECASE)
+        return f"{host.p_ncpus} × {model}" if model else str(host.p_ncpus)
 
     @admin.display(description="decisions")
     def decisions(self, host: Host) -> SafeString | str:

@@ -201,7 +201,7 @@ class AppVersionAdmin(StaffAdmin):
     audit_event = Event.VERSION_CHANGED
     list_display = (
         "app",
-        "version_num",
+        "version",
         "platform",
         "plan_class",
         "avg_ncpus",
@@ -238,6 +238,11 @@ class AppVersionAdmin(StaffAdmin):
         "deprecated": "Not sent any more; results in progress go on.",
         "beta": "Only for volunteers who want test applications.",
     }
+
+    @admin.display(description="version")
+    def version(self, version: AppVersion) -> str:
+        """Return the version as people write it."""
+        return f"{version.version_num / 100:.2f}"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Refuse: ``manage.py publish_app`` hashes, signs and publishes a version's files."""

@@ -114,6 +114,8 @@ class StaffSite(AdminSite):
     index_template = "scheduler/admin/index.html"
     login_form = LogInForm
     empty_value_display = "–"
+    # Lists need the width; the index page and the breadcrumbs lead everywhere.
+    enable_nav_sidebar = False
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
         """Attribute the audit entries of a page to the account that is logged in."""

@@ -10,6 +10,7 @@ Everything lies under ``settings.VAR_DIR``::
     results/<app>/...            what the assimilator keeps
     templates/<name>             BOINC's templates, put there by staff
     archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
+    project-id                   the identifier of the project, which the database has as well
     workshop/                    packages that are being taken apart, to be published
 
 What clients fetch may live in an S3-compatible store instead (``settings.STORAGE``), under keys
@@ -61,6 +62,7 @@ from scheduler.storage.names import (
     upload_path,
 )
 from scheduler.storage.notices import notice, put_notice, signs_of_life
+from scheduler.storage.owner import record_owner
 from scheduler.storage.packages import (
     Source,
     begins_with,
@@ -183,6 +185,7 @@ __all__ = [
     "read_signatures",
     "read_template",
     "received",
+    "record_owner",
     "result_digest",
     "result_exists",
     "shared_file",

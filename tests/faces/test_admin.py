@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission
@@ -74,6 +76,7 @@ RECORDS = [
         "FileHold",
         "HostAppVersion",
         "IdempotencyKey",
+        "Installation",
         "Invitation",
         "JobFile",
         "LedgerEntry",
@@ -131,9 +134,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     submitters.allow(chief, apps=[app], now=now)
     models.FileHold.objects.create(file=file, account=chief, until=now)
     models.JobFile.objects.create(name="job", file=file, account=chief, created_at=now)
-    models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
-    models.LoginNetwork.objects.create(account=chief, network="192.0.2.0/24", last_login_at=now)
-    models.Invitation.objects.create(code_hash="e" * 64, name="class", created_at=now)
+    beside_work(chief, now)
     for number in range(6):
         api_tokens.create(account=chief, name=f"t{number}", scopes=["read"], now=now)
         models.IdempotencyKey.objects.create(
@@ -167,6 +168,14 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
         made["workunits"].append(workunit)
         made["results"].append(result)
     return made
+
+
+def beside_work(account: Account, now: datetime) -> None:
+    """Rows that belong to no workunit."""
+    models.Installation.objects.create(id=1, identifier=uuid4())
+    models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
+    models.LoginNetwork.objects.create(account=account, network="192.0.2.0/24", last_login_at=now)
+    models.Invitation.objects.create(code_hash="e" * 64, name="class", created_at=now)
 
 
 def beside_results(result: Result, number: int, now: datetime) -> None:
@@ -249,6 +258,31 @@ def test_a_list_answers_within_the_query_budget(
     with django_assert_max_num_queries(QUERY_BUDGET):
         answer = admin.get(list_of(model))
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("model", OWN, ids=lambda model: model.__name__)
+def test_headers_are_words_and_values_are_rounded(model: Any, admin: Client, rows: Any) -> None:
+    """No header has an abbreviation of the wire, and no cell a number with 12 decimals."""
+    CreditEntry.objects.update(amount=12.345678901234)
+    Host.objects.update(total_credit=1234567.890123)
+    Account.objects.update(total_credit=0.123456789)
+    page = admin.get(list_of(model)).content.decode()
+    table = page[page.find("result_list") : page.find("</table>")]
+    headers = re.findall(r'<div class="text">(?:<a[^>]*>|<span>)?([^<]+)<', table)
+    assert not [text for text in headers if re.search(r"\b[pmdn] [a-z]|expavg|ncpus|\brpc", text)]
+    assert not re.search(r"\d\.\d{3}", table)
+
+
+def test_list_of_hosts_shows_what_a_person_reads(admin: Client, rows: Any) -> None:
+    Host.objects.update(
+        p_ncpus=12,
+        p_model="Intel(R) Core(TM) i7-8700K CPU @ 3.70GHz [Family 6 Model 158 Stepping 10]",
+        total_credit=1234567.890123,
+        rpc_at=datetime(2026, 11, 22, 21, 4, 59, tzinfo=UTC),
+    )
+    page = admin.get(list_of(Host)).content.decode()
+    for text in ("12 × Intel Core i7-8700K CPU @ 3.70GHz<", ">1,234,568<", ">2026-11-22 21:04<"):
+        assert text in page
 
 
 @pytest.mark.parametrize("model", OWN, ids=lambda model: model.__name__)

@@ -6,7 +6,6 @@ import sys
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.core.management import execute_from_command_line
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
@@ -53,7 +52,7 @@ class Command(BaseCommand):
             die_with_parent()
         # The first connection starts the embedded server: the children need not race for it.
         connection.ensure_connection()
-        installation.claim_folder(settings.VAR_DIR)
+        installation.claim_folder()
         connection.close()
         with stopping_on_signals(stop, self._say):
             Family([self._child(daemon.name, options) for daemon in DAEMONS], self._say).run(stop)

@@ -105,7 +105,7 @@ class Command(BaseCommand):
         try:
             secure_files()
             call_command("migrate", verbosity=0, interactive=False)
-            installation.claim_folder(settings.VAR_DIR)
+            installation.claim_folder()
             password = None if options["quiet"] else first_password()
             connections.close_all()
             if options["sample_work"]:

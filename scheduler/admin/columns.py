@@ -1,0 +1,88 @@
+"""Columns of lists: headers in words, numbers without noise, times to the minute.
+
+A list names fields of its model; `column_of` turns such a name into what the list shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+from django.contrib import admin
+from django.core.exceptions import FieldDoesNotExist
+from django.db import models
+from django.db.models.options import Options
+
+#: Headers of fields whose names are BOINC's, or say less than they could.
+HEADERS: Final = {
+    "avg_ncpus": "CPUs",
+    "cpu_seconds": "CPU seconds",
+    "cpu_time": "CPU seconds",
+    "elapsed_seconds": "elapsed seconds",
+    "elapsed_time": "elapsed seconds",
+    "expavg": "recent credit",
+    "expavg_credit": "recent credit",
+    "fraction_done": "done",
+    "max_results_per_day": "daily limit",
+    "md5": "MD5",
+    "n_valid": "valid",
+    "consecutive_valid": "valid in a row",
+    "platform_name": "platform",
+    "rpc_at": "last contact",
+    "sha256": "SHA-256",
+    "total_credit": "credit",
+    "turnaround_avg": "turnaround, seconds",
+    "user_friendly_name": "title",
+}
+_NO_DECIMALS_FROM: Final = 1000
+#: Times are in UTC.
+_MINUTE: Final = "%Y-%m-%d %H:%M"
+
+
+@cache
+def column_of(model: Options[Any], name: str) -> str | Callable[[Any], Any]:
+    """Return what a list shows for a name in its `list_display`: a function, or the name itself."""
+    try:
+        field = model.get_field(name)
+    except FieldDoesNotExist:
+        return name
+    show = _show_of(field)
+    if show is None and name not in HEADERS:
+        return name
+
+    @admin.display(
+        description=HEADERS.get(name, str(getattr(field, "verbose_name", name))),
+        ordering=name,
+        boolean=isinstance(field, models.BooleanField),
+    )
+    def shown(row: Any) -> Any:
+        value = getattr(row, name)
+        return value if show is None or value is None else show(value)
+
+    shown.__name__ = name  # names the cells' class
+    return shown
+
+
+def _show_of(field: Any) -> Callable[[Any], str] | None:
+    if isinstance(field, models.DateTimeField):
+        return _minute
+    if isinstance(field, models.FloatField | models.DecimalField):
+        return number
+    return None
+
+
+def _minute(moment: datetime) -> str:
+    return moment.strftime(_MINUTE)
+
+
+def number(value: float) -> str:
+    """Write a number with as many decimals as are worth reading.
+
+    >>> number(1234567.890123), number(12.345678), number(0.5), number(0), number(3.0)
+    ('1,234,568', '12.35', '0.5', '0', '3')
+    """
+    digits = 0 if abs(value) >= _NO_DECIMALS_FROM else 2
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
