@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext, override_settings
 from scheduler import signing
 from scheduler.config import AccountCreation
 from scheduler.models import Account, AccountKey
-from scheduler.operations import accounts
+from scheduler.operations import accounts, invitations
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 6, 2, 12, tzinfo=UTC)
@@ -35,6 +35,10 @@ def own_backend() -> Iterator[None]:
 
 def ada() -> accounts.Credentials:
     return accounts.create_account(email=EMAIL, passwd_hash=DIGEST, name="Ada", now=NOON)
+
+
+def new_account(email: str, **facts: str) -> accounts.Credentials:
+    return accounts.create_account(email=email, passwd_hash=DIGEST, name="B", now=NOON, **facts)
 
 
 def the_key(account: Account, kind: AccountKey.Kind) -> AccountKey:
@@ -124,6 +128,21 @@ class TestCreating:
                     email="b@example.org", passwd_hash=DIGEST, name="B", now=NOON
                 )
         assert refusal.value.error_num == -208
+
+    def test_an_invitation_is_used_once_and_only_by_new_accounts(self) -> None:
+        first = ada()
+        _, code = invitations.make(now=NOON)
+        invited = replace(settings.PROJECT, account_creation=AccountCreation.INVITATION)
+        with override_settings(PROJECT=invited):
+            assert ada().key == first.key
+            for email, given in (("b@example.org", ""), ("b@example.org", "no" + code)):
+                with pytest.raises(accounts.BadInvitation) as refusal:
+                    new_account(email, invite_code=given)
+                assert refusal.value.error_num == -209
+            assert new_account("b@example.org", invite_code=code).created
+            with pytest.raises(accounts.BadInvitation, match="used up"):
+                new_account("c@example.org", invite_code=code)
+        assert Account.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
