@@ -13,11 +13,48 @@ import pytest
 from scheduler.lifecycle import MOVES, state_label
 from tests.house.tracked import ROOT, read
 
-PROMISES = sorted({*(f"B{n}" for n in range(1, 47)), "B8a", "B8b"})
-FEATURES = [str(n) for n in range(1, 75)]
-PAGES = {"docs/lineage.md": PROMISES, "docs/features.md": FEATURES}
-A_ROW = re.compile(r"^\| (B?\d+[ab]?) \| (.*) \|$", re.MULTILINE)
-A_KEEPER = re.compile(r"^- \*\*(B?\d+[ab]?)\*\* (.*(?:\n  .*)*)", re.MULTILINE)
+LINEAGE, FEATURES = "docs/lineage.md", "docs/features.md"
+#: Pages of BOINC's web interface for operators: they have no numbers, so they are listed by name.
+OPERATOR_PAGES = (
+    "browse tables",
+    "sizes and counts of tables",
+    "log of the database",
+    "apps and versions",
+    "cancel work",
+    "force a transition",
+    "validate again",
+    "assigned work",
+    "operations of an app",
+    "charts over time",
+    "search logs",
+    "screen profiles",
+    "badges",
+    "privileges",
+    "rights to submit",
+    "letters to all",
+    "keys of ownership",
+    "error summaries",
+    "workunits with errors",
+    "block a host",
+    "let a host ask at once",
+    "classes of computers",
+    "run times",
+    "database upgrade",
+    "repair",
+)
+NUMBERS = {
+    LINEAGE: sorted({*(f"B{n}" for n in range(1, 47)), "B8a", "B8b"}),
+    FEATURES: [
+        *(str(n) for n in range(1, 103)),
+        *(f"O{n}" for n in range(1, len(OPERATOR_PAGES) + 1)),
+    ],
+}
+NEEDS = ("must", "should", "nice")
+STATES = ("done", "in part", "missing")
+A_ROW = re.compile(r"^\| ([BO]?\d+[ab]?) \| (.*) \|$", re.MULTILINE)
+A_KEEPER = re.compile(r"^- \*\*([BO]?\d+[ab]?)\*\* (.*(?:\n  .*)*)", re.MULTILINE)
+A_STATE = re.compile(r"(done|in part(?=: )|missing)(?:: (\S.*))?")
+A_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 MOST_COLUMNS = 120
 
 
@@ -33,19 +70,22 @@ def keepers(page):
     return [(row, re.findall(r"`([^`]+)`", said)) for row, said in A_KEEPER.findall(page)]
 
 
-def state(cells):
-    feature, meaning, need, its_state, *_page = cells
-    assert all((feature, meaning, need, its_state)), cells
-    return need, its_state
-
-
 @cache
-def left_undone():
-    """The features of which nothing is there."""
-    return {row for row, cells in rows(read("docs/features.md")) if state(cells)[1] == "not"}
+def features():
+    """Name, meaning, need, state and what is missing, by number."""
+    found = {}
+    for row, (feature, meaning, need, its_state) in rows(read(FEATURES)):
+        said = A_STATE.fullmatch(its_state)
+        assert said, f"{row}: {its_state!r} is none of {', '.join(STATES)}"
+        found[row] = (feature, meaning, need, said[1], said[2] or "")
+    return found
 
 
-@pytest.mark.parametrize(("page", "numbers"), PAGES.items())
+def missing_features():
+    return {row for row, (*_, its_state, _lacks) in features().items() if its_state == "missing"}
+
+
+@pytest.mark.parametrize(("page", "numbers"), NUMBERS.items())
 def test_every_row_stands_once_and_is_kept_once(page, numbers):
     told = [row for row, _ in rows(read(page))]
     kept = [row for row, _ in keepers(read(page))]
@@ -53,19 +93,30 @@ def test_every_row_stands_once_and_is_kept_once(page, numbers):
     assert Counter(kept) == Counter(numbers)
 
 
-@pytest.mark.parametrize("page", PAGES)
+def test_every_page_of_boincs_operators_has_its_row():
+    named = {row: A_LINK.sub(r"\1", feature) for row, (feature, *_) in features().items()}
+    expected = {f"O{n}": name for n, name in enumerate(OPERATOR_PAGES, start=1)}
+    assert {row: name for row, name in named.items() if row.startswith("O")} == expected
+
+
+@pytest.mark.parametrize("page", NUMBERS)
 def test_every_row_names_code_and_a_test(page):
-    undone = left_undone() if page == "docs/features.md" else set()
+    absent = missing_features() if page == FEATURES else set()
     for row, named in keepers(read(page)):
         tests = [name for name in named if "::" in name]
-        assert bool(tests) is (row not in undone), row
-        assert bool(len(named) - len(tests)) is (row not in undone), row
+        assert bool(tests) is (row not in absent), row
+        assert bool(len(named) - len(tests)) is (row not in absent), row
+
+
+def test_no_feature_is_shown_by_a_test_of_a_page():
+    for row, named in keepers(read(FEATURES)):
+        assert not [name for name in named if name.startswith("tests/house/")], row
 
 
 def named_tests():
     """Every test that a page names, with the first row that does."""
     found = {}
-    for page in PAGES:
+    for page in NUMBERS:
         for row, named in keepers(read(page)):
             for name in named:
                 if "::" in name:
@@ -90,7 +141,7 @@ def test_every_test_that_is_named_is_there_and_runs(name):
 
 def named_code():
     """Everything else that a page names as a keeper."""
-    named = (name for page in PAGES for _, names in keepers(read(page)) for name in names)
+    named = (name for page in NUMBERS for _, names in keepers(read(page)) for name in names)
     return sorted({name for name in named if "::" not in name})
 
 
@@ -103,12 +154,25 @@ def test_all_code_that_is_named_is_there(name):
         assert hasattr(import_module(module), attribute)
 
 
-def test_all_that_a_project_must_or_should_have_is_done():
-    for row, cells in rows(read("docs/features.md")):
-        need, its_state = state(cells)
-        assert need in {"must", "should", "nice"}, row
-        assert re.fullmatch(r"done|partly: \S.*|not", its_state), row
-        assert its_state == "done" or need == "nice", row
+def test_every_feature_has_a_need_and_a_state():
+    for row, (feature, meaning, need, its_state, lacks) in features().items():
+        assert feature, row
+        assert meaning, row
+        assert need in NEEDS, row
+        assert bool(lacks) or its_state != "in part", row
+        assert not lacks or its_state != "done", row
+
+
+def test_every_feature_that_is_there_leads_to_a_page():
+    for row, (feature, *_, its_state, _lacks) in features().items():
+        assert bool(A_LINK.search(feature)) is (its_state != "missing"), row
+
+
+def test_the_features_are_counted_by_need_and_state():
+    counts = Counter((need, its_state) for _, _, need, its_state, _ in features().values())
+    for need in NEEDS:
+        numbers = " | ".join(str(counts[need, its_state]) for its_state in STATES)
+        assert f"\n| {need} | {numbers} |\n" in read(FEATURES)
 
 
 def test_the_page_of_the_law_shows_every_move():
@@ -119,8 +183,8 @@ def test_the_page_of_the_law_shows_every_move():
         assert row in page, "Hint: make docs"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", NUMBERS)
 def test_tables_fit_a_terminal(page):
     tables = [line for line in read(page).splitlines() if line.startswith("|")]
-    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line) for line in tables]
+    plain = [A_LINK.sub(r"\1", line) for line in tables]
     assert [line for line in plain if len(line) > MOST_COLUMNS] == []
