@@ -35,12 +35,16 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the volunteer gave: a key, or e-mail and password, and perhaps a name to register."""
+    """What the volunteer gave: a key, or e-mail and password; for a new account also a name.
+
+    `invitation` is the code that some projects require for a new account.
+    """
 
     key: str = ""
     email: str = ""
     password: str = ""
     new_name: str = ""
+    invitation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,8 @@ def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
     if credentials.new_name:
         name = "create_account.php"
         values["user_name"] = credentials.new_name
+        if credentials.invitation:
+            values["invite_code"] = credentials.invitation
     try:
         answer = transport.get(web_rpc_url(base, name, **values), has_credentials=True)
     except UnreachableError as error:

@@ -126,6 +126,9 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--create", action="store_true", help="make a new account")
     command.add_argument("--name", metavar="N", help="your name, for a new account")
+    command.add_argument(
+        "--invitation", metavar="CODE", help="invitation code, if the project asks for one"
+    )
     command.set_defaults(command=join)
 
 
@@ -308,8 +311,12 @@ def _credentials(options: argparse.Namespace) -> Credentials:
             "Hint: give --password-file FILE (- for standard input) or set VOLUNTEER_PASSWORD."
         )
         raise UsageError(message)
-    name = options.name if options.create else ""
-    return Credentials(email=options.email, password=password, new_name=name)
+    if not options.create:
+        return Credentials(email=options.email, password=password)
+    invitation = options.invitation or ""
+    return Credentials(
+        email=options.email, password=password, new_name=options.name, invitation=invitation
+    )
 
 
 def _first_line(name: str) -> str:

@@ -96,8 +96,8 @@ def revoke(invitation_id: int, *, now: datetime) -> bool:
 def _refusal(code: str) -> BadInvitation:
     what = "is unknown, expired or used up" if code else "is missing"
     msg = (
-        f"The invitation code {what}. Hint: ask the project's staff for an invitation, and create "
-        "the account on the project's web page or with its code (invite_code)."
+        f"The invitation code {what}. Hint: ask the project's staff for a code, and create the "
+        "account with it: volunteer attach URL --email E --create --name N --invitation CODE."
     )
     return BadInvitation(msg)
 
