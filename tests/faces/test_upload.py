@@ -31,6 +31,7 @@ REPLAYED = [
     "01_attach/0011", "03_dl_errors/0042", "02_exits/0028", "06c_perm/0090", "06d_trans/0094",
     "06e_500/0111", "06f_404/0129", "06i_nosig/0149", "06j_multiurl/0153", "08a_resume/0073",
     "12_minimal/0159", "8_01_attach/0012", "8_02_mix/0042", "8_02_mix/0038", "8_06f_404/0055",
+    "8_3_programs/0023", "8_3_programs/0045",
 ]  # fmt: skip
 DATA = b"2 is prime, and odd.\n" * 3000
 

@@ -38,9 +38,9 @@ def top(capture):
 
 def test_the_folder_holds_what_the_captures_say_it_holds():
     kinds = [path.name.split("_", 1)[1] for path in CAPTURED.glob("*/*.req")]
-    assert sum(kind.startswith("POST") and kind.endswith("_cgi.req") for kind in kinds) == 224
-    assert sum(kind.endswith("file_upload_handler.req") for kind in kinds) == 58
-    assert sum(kind.startswith("GET") for kind in kinds) == 124
+    assert sum(kind.startswith("POST") and kind.endswith("_cgi.req") for kind in kinds) == 233
+    assert sum(kind.endswith("file_upload_handler.req") for kind in kinds) == 60
+    assert sum(kind.startswith("GET") for kind in kinds) == 129
 
 
 def test_who_is_asking(capture):
@@ -199,10 +199,10 @@ def test_a_request_written_again_says_the_same(capture):
 
 def test_the_captures_show_every_part_of_a_request():
     requests = [decode_request(path.read_bytes()) for path in CAPTURED.glob("*/*POST*_cgi.req")]
-    assert sum(len(request.results) for request in requests) == 80
-    assert sum(len(request.other_results) for request in requests) == 125
-    assert sum(len(request.app_versions) for request in requests) == 338
-    assert sum(len(request.trickles) for request in requests) == 5
+    assert sum(len(request.results) for request in requests) == 83
+    assert sum(len(request.other_results) for request in requests) == 141
+    assert sum(len(request.app_versions) for request in requests) == 362
+    assert sum(len(request.trickles) for request in requests) == 9
     assert sum(len(request.sticky_files) for request in requests) == 4
     assert sum(len(request.in_progress_results) for request in requests) == 10
     assert sum(len(request.coprocs) for request in requests) == 51
