@@ -5,8 +5,8 @@ Several hosts are served together, by one set of statements; each is judged by i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from time import sleep
 
@@ -52,9 +52,10 @@ def review_holdings(
 class Asking:
     """What one host asks for, and what must be known of it beside its facts.
 
-    `wishes` are its devices', GPUs first.  `any_sensor`, `any_broadcast` and `any_targeted` say
-    whether the project has work of these kinds at all.  `own_versions` are those of an anonymous
-    host.
+    `wishes` are its devices', GPUs first; `queued_seconds` is the work in front of each kind of
+    device (empty: CPUs), also of those for which nothing is asked.  `any_sensor`, `any_broadcast`
+    and `any_targeted` say whether the project has work of these kinds at all.  `own_versions` are
+    those of an anonymous host.
     """
 
     host: HostFacts
@@ -62,6 +63,7 @@ class Asking:
     wishes: tuple[Wish, ...]
     platforms: Sequence[str]
     client_version: int
+    queued_seconds: Mapping[str, float] = field(default_factory=dict)
     own_versions: Sequence[OwnVersion] = ()
     any_sensor: bool = False
     any_broadcast: bool = False
@@ -125,6 +127,7 @@ def _offer(asking: Asking, catalog: Catalog, records: Records) -> Offer:
 
 def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
     host, holdings = asking.host, asking.holdings
+    give_up = list(holdings.give_up)
     if holdings.resend:
         # Nobody sends a result whose workunit somebody is just now deciding about.
         workunit_ids = [result.workunit_id for result in holdings.resend]
@@ -139,33 +142,54 @@ def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
                 allotment.class_of(work.apps.get(result.app_id), host),
             )
         ]
+        deadlines = _new_deadlines(lost_ones, work, asking, now=now)
+        give_up += [result for result in lost_ones if result.id not in deadlines]
         rows = sql.fetch_into(
             Given,
             "resend_results",
             {
-                "result_ids": [result.id for result in lost_ones],
-                "deadlines": [
-                    lost.new_deadline(
-                        result, now=now, active_fraction=_active_fraction(result, work, host)
-                    )
-                    for result in lost_ones
-                ],
+                "result_ids": list(deadlines),
+                "deadlines": list(deadlines.values()),
                 "host_id": host.id,
                 "now": now,
             },
         )
         work.resent = [given for given in rows if given.app_version_id in work.versions]
-    if holdings.give_up:
+    if give_up:
         sql.execute(
             "expire_lost_results",
-            {"result_ids": [result.id for result in holdings.give_up], "now": now},
+            {"result_ids": [result.id for result in give_up], "now": now},
         )
-        work.given_up = [result.name for result in holdings.give_up]
+        work.given_up = [result.name for result in give_up]
 
 
-def _active_fraction(result: HeldResult, work: Work, host: HostFacts) -> float:
-    version = work.versions.get(result.app_version_id or 0)
-    return estimates.active_share(host, on_gpu=bool(version and version.facts.device))
+def _new_deadlines(
+    lost_ones: Iterable[HeldResult], work: Work, asking: Asking, *, now: datetime
+) -> dict[int, datetime]:
+    """Return the deadlines of lost results by id, without those that would be late again.
+
+    Each adds to the queue of its device, as new work does.
+    """
+    host, queued = asking.host, dict(asking.queued_seconds)
+    deadlines: dict[int, datetime] = {}
+    for result in lost_ones:
+        version = work.versions.get(result.app_version_id or 0)
+        is_burden = version is None or not version.app.non_cpu_intensive
+        device = version.facts.device if version else ""
+        active = estimates.active_share(host, on_gpu=bool(device))
+        deadline = lost.new_deadline(
+            result,
+            now=now,
+            active_fraction=active,
+            queued_seconds=queued.get(device, 0.0) if is_burden else 0.0,
+        )
+        if deadline is None:
+            continue
+        deadlines[result.id] = deadline
+        if version and is_burden:
+            growth = selection.queue_growth(result.seconds / active, version.facts, host)
+            queued[device] = queued.get(device, 0.0) + growth
+    return deadlines
 
 
 def _search(work: Work, asking: Asking, config: ProjectConfig, *, now: datetime) -> Search | None:

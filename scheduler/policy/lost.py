@@ -68,12 +68,22 @@ def _lost(result: HeldResult, holdings: Holdings) -> None:
         holdings.resend.append(result)
 
 
-def new_deadline(result: HeldResult, *, now: datetime, active_fraction: float = 1.0) -> datetime:
-    """The deadline of a result sent again: the old one if it can be met, else a whole new one.
+def new_deadline(
+    result: HeldResult,
+    *,
+    now: datetime,
+    active_fraction: float = 1.0,
+    queued_seconds: float = 0.0,
+) -> datetime | None:
+    """Return the deadline of a result sent again: the old one if it can be met, else a new one.
 
-    `active_fraction` is the share of the time in which the host computes.
+    `active_fraction` is the share of the time in which the host computes, `queued_seconds` the work
+    before it.  None if it would miss a new deadline as well and must not be sent.  As for new work,
+    an empty queue is never a reason against it (PROTOCOL 10.3).
     """
-    takes = timedelta(seconds=result.seconds / active_fraction)
-    if result.report_deadline and now + takes <= result.report_deadline:
+    seconds = result.seconds / active_fraction
+    expected_at = now + timedelta(seconds=queued_seconds + seconds)
+    if result.report_deadline and expected_at <= result.report_deadline:
         return result.report_deadline
-    return now + result.delay_bound
+    new = now + result.delay_bound
+    return new if queued_seconds <= 0 or expected_at <= new else None

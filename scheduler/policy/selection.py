@@ -16,13 +16,24 @@ from scheduler.facts.hosts import (
     Candidate,
     HostFacts,
     Taste,
+    VersionFacts,
     Wish,
 )
 from scheduler.policy import estimates, scoring
 from scheduler.policy.fair_share import interleave
 from scheduler.policy.fit import LASTING, SENSOR, Judge, Refusal, Rules
 
-__all__ = ["LASTING", "SENSOR", "Choice", "Refusal", "Rules", "choose", "needed", "order"]
+__all__ = [
+    "LASTING",
+    "SENSOR",
+    "Choice",
+    "Refusal",
+    "Rules",
+    "choose",
+    "needed",
+    "order",
+    "queue_growth",
+]
 
 #: So many more are found than are needed, if there are: others may be faster with some of them.
 SPARE = 12
@@ -163,7 +174,7 @@ def _serve(
     """
     found: list[Assignment] = []
     is_saturated = False
-    device, devices = wish.device, _devices(judge.host, wish)
+    device, devices = wish.device, _devices(judge.host, wish.device)
     queued, to_spare = wish.queued_seconds, 0
     seconds, instances = wish.seconds, wish.instances
     most, rivals = (SPARE_TOGETHER, 0) if judge.rules.together else (MOST_TO_SPARE, RIVALS)
@@ -174,7 +185,7 @@ def _serve(
         if isinstance(verdict, Assignment):
             taken.add(candidate.workunit_id)
             found.append(verdict)
-            used = _used(verdict, wish)
+            used = _used(verdict.version, device)
             queued += verdict.seconds * used / devices
             if seconds <= 0 and instances <= 0 and device != SENSOR:
                 to_spare += 1
@@ -187,16 +198,21 @@ def _serve(
     return found, is_saturated
 
 
-def _devices(host: HostFacts, wish: Wish) -> int:
-    """How many devices of the wished kind share the queue; at least one."""
-    if not wish.device or wish.device == SENSOR:
+def queue_growth(seconds: float, version: VersionFacts, host: HostFacts) -> float:
+    """Return by how many seconds a result delays the next one on the same kind of device."""
+    return seconds * _used(version, version.device) / _devices(host, version.device)
+
+
+def _devices(host: HostFacts, device: str) -> int:
+    """How many devices of a kind share the queue; at least one."""
+    if not device or device == SENSOR:
         return max(1, host.ncpus)
-    return max(1, sum(gpu.count for gpu in host.machine.gpus if gpu.kind == wish.device))
+    return max(1, sum(gpu.count for gpu in host.machine.gpus if gpu.kind == device))
 
 
-def _used(assignment: Assignment, wish: Wish) -> float:
-    """How many of the devices asked for an assignment keeps busy."""
-    return assignment.version.device_count if wish.device else assignment.version.avg_ncpus
+def _used(version: VersionFacts, device: str) -> float:
+    """How many of the devices of a kind a result of this version keeps busy."""
+    return version.device_count if device else version.avg_ncpus
 
 
 def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
@@ -210,7 +226,7 @@ def needed(assignments: Sequence[Assignment], wish: Wish, *, room: int) -> int:
     for count, assignment in enumerate(assignments):
         if count >= room or (seconds <= 0 and instances <= 0):
             return count
-        used = _used(assignment, wish)
+        used = _used(assignment.version, wish.device)
         seconds -= assignment.seconds * used
         instances -= used
     return min(room, len(assignments))

@@ -271,6 +271,7 @@ def _asking(talk: _Talk) -> dispatch.Asking:
         wishes=() if talk.no_work else translate.wishes(request, talk.host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
+        queued_seconds=translate.queued_seconds(request),
         own_versions=translate.own_versions(request),
         any_sensor=caller.any_sensor and not talk.no_work,
         any_broadcast=caller.any_broadcast,

@@ -242,6 +242,14 @@ def wishes(request: messages.SchedulerRequest, taste: Taste) -> tuple[Wish, ...]
     return tuple(wish for wish in asked if wish.anything and wish.device not in taste.devices_off)
 
 
+def queued_seconds(request: messages.SchedulerRequest) -> dict[str, float]:
+    """Return in how many seconds the first device of each kind is free; empty stands for CPUs."""
+    queued = {
+        _GPU_KINDS.get(one.type, one.type): max(0.0, one.estimated_delay) for one in request.coprocs
+    }
+    return {**queued, "": max(0.0, request.estimated_delay)}
+
+
 def _wish(device: str, seconds: float, instances: float, delay: float) -> Wish:
     return Wish(
         device=device,

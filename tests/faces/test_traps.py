@@ -145,6 +145,20 @@ def test_trap_12_a_result_that_the_client_keeps_losing_is_given_up() -> None:
     assert Result.objects.filter(report_deadline__lt=timezone.now()).count() == 1
 
 
+def test_lost_results_that_the_queue_would_make_late_again_are_given_up() -> None:
+    workunits(an_app(), 3, rsc_fpops_est=1e12, delay_bound=timedelta(hours=1))
+    client = a_client()
+    client.ask()
+    assert len(client.ask_for_work(seconds=1e9)) == 3
+    client.held = []
+    # 1000 s each, on one of four CPUs: 250 s more in front of the next.
+    reply = client.ask(cpu_req_secs=1, estimated_delay=2300.0)
+    texts = " ".join(message.text for message in reply.messages)
+    assert (texts.count("Resent lost task"), texts.count("(expired)")) == (2, 1)
+    assert len(reply.results) == 2
+    assert Result.objects.filter(report_deadline__lt=timezone.now()).count() == 1
+
+
 def test_trap_12_every_result_names_an_app_version_that_is_sent_with_it() -> None:
     workunits(an_app(), 2)
     reply = a_client().ask(cpu_req_secs=1e9)

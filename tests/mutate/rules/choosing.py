@@ -187,6 +187,16 @@ RULES = (
         (SELECTION,),
     ),
     Switch(
+        "A lost result that would be late again behind the queue is given up",
+        Code(
+            "scheduler.policy.lost:new_deadline",
+            made=lambda original: (
+                lambda *given, **facts: original(*given, **{**facts, "queued_seconds": 0.0})
+            ),
+        ),
+        (SELECTION,),
+    ),
+    Switch(
         "Lost results are sent again",
         Code("scheduler.policy.lost:_lost", always(None)),
         (SELECTION,),

@@ -754,3 +754,32 @@ def test_a_lost_result_gets_a_new_deadline_where_the_host_is_too_seldom_active()
     now = held.report_deadline - timedelta(hours=3)
     assert lost.new_deadline(held, now=now, active_fraction=0.5) == held.report_deadline
     assert lost.new_deadline(held, now=now, active_fraction=0.25) == now + held.delay_bound
+
+
+def test_a_lost_result_gets_a_new_deadline_where_the_queue_is_too_long_for_the_old_one() -> None:
+    held = a_held(seconds=3600.0)
+    now = held.report_deadline - timedelta(hours=3)
+    assert lost.new_deadline(held, now=now, queued_seconds=7200.0) == held.report_deadline
+    assert lost.new_deadline(held, now=now, queued_seconds=7201.0) == now + held.delay_bound
+
+
+def test_a_lost_result_that_would_miss_a_new_deadline_too_is_not_sent_again() -> None:
+    held = a_held(seconds=3600.0)
+    assert lost.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0) is not None
+    assert lost.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0 + 1) is None
+
+
+def test_an_empty_queue_takes_a_lost_result_back_however_slow_the_host_is() -> None:
+    held = a_held(seconds=48 * 3600.0)
+    assert lost.new_deadline(held, now=NOON) == NOON + held.delay_bound
+
+
+@pytest.mark.parametrize(
+    ("ncpus", "avg_ncpus", "growth"), [(1, 1.0, 60.0), (8, 1.0, 7.5), (8, 4.0, 30.0)]
+)
+def test_a_result_delays_the_next_by_the_cpus_it_keeps_busy(
+    ncpus: int, avg_ncpus: float, growth: float
+) -> None:
+    version = VersionFacts(id=1, app_id=1, version_num=100, platform="linux", avg_ncpus=avg_ncpus)
+    host = HostFacts(id=1, account_id=1, ncpus=ncpus)
+    assert selection.queue_growth(60.0, version, host) == growth
