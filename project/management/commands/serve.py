@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
@@ -46,6 +46,9 @@ CONNECTIONS_PER_WORKER = 8
 #: HTTP/1 only: granian waits without limit for a silent client while it detects the version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
+#: With sample work somebody tries the project: a client that had no work asks again after this, and
+#: not after the five to ten minutes of its own back-off.
+TRIAL_CONTACT_SECONDS = 30
 #: Memory of large requests and batches goes back to the system when it is free, and threads share
 #: heaps (glibc's variables; other C libraries pass over them).
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "2"}
@@ -98,7 +101,7 @@ class Command(BaseCommand):
     def _serve(self, url: str, options: dict[str, Any]) -> None:
         check_free(options["address"], options["port"])
         check_keys()
-        environment = {"MASTER_URL": url}
+        environment = environment_for(url, is_trial=options["sample_work"], variables=os.environ)
         stop = threading.Event()
         before = {number: signal.signal(number, _setter(stop)) for number in _SIGNALS}
         children = Children()
@@ -181,6 +184,17 @@ class Command(BaseCommand):
 def _warn_of_science() -> None:
     if warning := worker.warning():
         _say(warning)
+
+
+def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return what the processes of the project find in the environment beside `variables`.
+
+    In a trial, clients without work ask again soon, unless NEXT_CONTACT is set.
+    """
+    environment = {"MASTER_URL": url}
+    if is_trial and not variables.get("NEXT_CONTACT"):
+        environment["NEXT_CONTACT"] = str(TRIAL_CONTACT_SECONDS)
+    return environment
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
