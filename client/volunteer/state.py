@@ -207,6 +207,6 @@ def _count_answer(
     failures = project.work_failures + 1
     wait = rules.work_backoff(failures, event.chance)
     if event.reply.next_rpc_delay > 0:
-        # The project expects work by then. BOINC's client contacts it then without asking for any.
+        # The project expects work by then. BOINC's client asks for work in that contact as well.
         wait = min(wait, event.reply.next_rpc_delay)
     return replace(project, work_failures=failures, work_retry_at=event.now + wait)
