@@ -38,12 +38,18 @@ class Held:
 
 @dataclass
 class Computer:
-    """One computer of an account; `held` is what it computes, `past` what it reported before."""
+    """One computer of an account; `held` is what it computes, `past` what it reported before.
+
+    It is on for `on_frac` of the time, and computes for `active_frac` of that.
+    """
 
     owner: str
     key: str
     kind: int = 0
     copy: int = 0
+    ncpus: int = 2
+    on_frac: float = 1.0
+    active_frac: float = 1.0
     host_id: int = 0
     rpc_seqno: int = 0
     held: dict[str, Held] = field(default_factory=dict)
@@ -53,16 +59,19 @@ class Computer:
     def name(self):
         return f"{self.owner}'s {self.copy}"
 
-    def speak(self, *, wants=0.0, reports=(), forgets=False):
-        """What it says in an RPC: reports (name, end) pairs, asks for seconds of work."""
+    def speak(self, *, wants=0.0, reports=(), forgets=False, queued=0.0):
+        """What it says in an RPC: reports (name, end) pairs, asks for seconds of work.
+
+        `queued` is the work, in seconds, in front of what it asks for.
+        """
         if forgets:
             self.host_id, self.rpc_seqno = 0, 0
             self.held.clear()
-        request = self._request(wants, reports)
+        request = self._request(wants, reports, queued)
         self.rpc_seqno += 1
         return conversation.Call(request, "127.0.0.1")
 
-    def _request(self, wants, reports):
+    def _request(self, wants, reports, queued):
         return messages.SchedulerRequest(
             authenticator=self.key,
             hostid=self.host_id,
@@ -70,10 +79,12 @@ class Computer:
             core_client_major_version=8,
             platform_name=(LINUX, WINDOWS)[self.kind],
             cpu_req_secs=wants,
+            estimated_delay=queued,
+            time_stats=messages.TimeStats(on_frac=self.on_frac, active_frac=self.active_frac),
             host_info=messages.HostInfo(
                 host_cpid=self.name,
                 domain_name=self.name,
-                p_ncpus=2,
+                p_ncpus=self.ncpus,
                 p_fpops=1e9,
                 m_nbytes=4e9,
                 d_total=1e11,

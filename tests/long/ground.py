@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from datetime import timedelta
@@ -12,7 +13,7 @@ from django.db import connection, transaction
 
 from daemons.science import assimilators
 from scheduler.models import App
-from scheduler.operations import accounts, app_versions
+from scheduler.operations import accounts, app_versions, plan_classes
 from tests.conftest import NOON
 from tests.long import counted
 
@@ -55,7 +56,15 @@ APPS = {
         "credit_per_workunit": 3,
         "retry_same_account_after": timedelta(hours=1),
     },
+    "threads": {
+        "one_result_per": "host",
+        "credit_rule": "fixed",
+        "credit_per_workunit": 2,
+        "assimilator": "write_a_row",
+    },
 }
+#: Plan classes of many-threaded versions of `threads`: the CPUs that each uses and needs.
+THREADS = {"four": 4, "eight": 8}
 #: Those who wander, and those who end every walk: they come when all else is done.
 WANDERERS = ("ada", "bob", "cleo", "dan")
 ANGELS = ("eve", "fay", "gus", "hal")
@@ -91,6 +100,11 @@ class Ground:
                 **{"retry_same_account_after": timedelta(0), **rules}
             )
         _publish("versions", 101, LINUX)
+        for plan_class, ncpus in THREADS.items():
+            spec = json.dumps({"min_ncpus": ncpus, "avg_ncpus": ncpus})
+            plan_classes.write(plan_class, spec, source=plan_class, now=NOON)
+            for platform in (LINUX, WINDOWS):
+                _publish("threads", 100, platform, plan_class)
         for name in (*WANDERERS, *ANGELS):
             email = f"{name}@example.org"
             made = accounts.create_account(
@@ -158,12 +172,13 @@ class Ground:
             )
 
 
-def _publish(app, number, platform):
+def _publish(app, number, platform, plan_class=""):
     app_versions.publish(
         app=app,
         version_num=number,
         platform=platform,
-        files={"run.sh": f"#!/bin/sh\n# {app} {number} {platform}\n".encode()},
+        plan_class=plan_class,
+        files={"run.sh": f"#!/bin/sh\n# {app} {number} {platform} {plan_class}\n".encode()},
         main_program="run.sh",
         executables=["run.sh"],
         create_app=True,

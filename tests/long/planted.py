@@ -56,6 +56,15 @@ def _results_first(original):
     return lock
 
 
+def _whatever_is_queued(original):
+    """Lost results that are sent again although what is queued makes them late."""
+
+    def new_deadline(result, **facts):
+        return original(result, **{**facts, "queued_seconds": 0.0})
+
+    return new_deadline
+
+
 def _when_all_are_made(original):
     """A judgement that has the last results made before it sees that they cannot be a quorum."""
 
@@ -118,6 +127,31 @@ BUGS = (
         "wrong lock order: a report locks its results before their workunits",
         Code("scheduler.operations.report:lock", made=_results_first),
         (INTERLEAVINGS,),
+    ),
+    Switch(
+        "late work: what one request brings is not added to the queue",
+        Code("scheduler.policy.selection:_devices", lambda _host, _device: float("inf")),
+        (WALKS,),
+    ),
+    Switch(
+        "late work: the threads of a version do not count",
+        Code("scheduler.policy.selection:_used", lambda _version, _device: 1.0),
+        (WALKS,),
+    ),
+    Switch(
+        "late work: a host is taken to compute all the time",
+        Code("scheduler.policy.estimates:active_fraction", lambda _host: 1.0),
+        (WALKS,),
+    ),
+    Switch(
+        "late work: what is queued counts for nothing",
+        Code("scheduler.policy.fit:Judge._late", lambda *_facts: None),
+        (WALKS,),
+    ),
+    Switch(
+        "late work: lost results are sent again whatever is queued",
+        Code("scheduler.policy.lost:new_deadline", made=_whatever_is_queued),
+        (WALKS,),
     ),
 )
 

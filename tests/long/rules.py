@@ -20,6 +20,8 @@ RULES = {}
 SHARDS = ((0, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 JUMPS = (1, 60, 600, 3600, 6 * 3600, 30 * 3600, 60 * 3600)
 SMALL_JUMPS_BACK = (1, 30, 600)
+#: Seconds of work in front of what a computer asks for; half of the time there is none.
+QUEUES = (0.0, 0.0, 0.0, 1.0, 3000.0, 20000.0)
 #: The daemons that matter most are more often chosen.
 CHOSEN = (
     *registry.BY_NAME,
@@ -83,12 +85,24 @@ def submit_a_batch(world, chance):
         """The batch is over: said to the scientist."""
 
 
+@rule(4)
+def submit_long_ones(world, chance):
+    """Of which few can be computed before the deadline."""
+    world.submit(
+        chance.choice(("threads", "threads", "plain")),
+        chance.randint(3, 6),
+        rsc_fpops_est=chance.choice((2e12, 1e13)),
+        delay_bound=timedelta(hours=chance.choice((1, 3, 6))),
+    )
+
+
 # Volunteers
 
 
 @rule(12)
 def ask(world, chance):
-    world.meet(chance.choice(world.computers), wants=chance.choice((1.0, 3000.0, 50000.0)))
+    wants = chance.choice((1.0, 3000.0, 50000.0))
+    world.meet(chance.choice(world.computers), wants=wants, queued=chance.choice(QUEUES))
 
 
 @rule(16)
@@ -114,6 +128,7 @@ def several_at_once(world, chance):
                 for name in list(world.computers[index].held)[: chance.randrange(4)]
             ],
             "wants": chance.choice((0.0, 1.0, 3000.0)),
+            "queued": chance.choice(QUEUES),
         }
         for index in indexes
     ]
@@ -136,7 +151,7 @@ def lose_a_result(world, chance):
         computer = chance.choice(busy)
         name = chance.choice(list(computer.held))
         computer.past[name] = computer.held.pop(name)
-        world.meet(computer, wants=chance.choice((0.0, 1.0)))
+        world.meet(computer, wants=chance.choice((0.0, 1.0)), queued=chance.choice(QUEUES))
 
 
 @rule(1)

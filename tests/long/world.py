@@ -21,6 +21,7 @@ from tests.long import checks, counted, sameness
 from tests.long.computers import Computer
 from tests.long.faults import Fault
 from tests.long.ground import ANGELS, WANDERERS
+from tests.long.lateness import late_results
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 #: The daemons that a quiet server still needs, in the order in which work comes to them.
@@ -34,6 +35,18 @@ WORKING = (
 #: After so many rounds of all daemons nothing may be left to do at once.
 MOST_ROUNDS = 40
 BATCH = "together"
+#: What differs from computer to computer: most are small and always on. The share of the time in
+#: which the last one computes is below the least that BOINC takes for true.
+MACHINES = {
+    (0, "ada"): {},
+    (0, "bob"): {"ncpus": 8},
+    (0, "cleo"): {"ncpus": 4},
+    (0, "dan"): {},
+    (1, "ada"): {"on_frac": 0.5, "active_frac": 0.5},
+    (1, "bob"): {"ncpus": 8, "on_frac": 0.9},
+    (1, "cleo"): {"ncpus": 4, "active_frac": 0.25},
+    (1, "dan"): {"on_frac": 0.1, "active_frac": 0.5},
+}
 
 
 class World:
@@ -45,7 +58,7 @@ class World:
         sameness.forget()
         self.now = self.latest = NOON
         self.computers = [
-            Computer(owner, ground.keys[owner], kind=copy % 2, copy=copy)
+            Computer(owner, ground.keys[owner], kind=copy % 2, copy=copy, **MACHINES[copy, owner])
             for copy in range(2)
             for owner in WANDERERS
         ]
@@ -111,13 +124,12 @@ class World:
         """Submit workunits with inputs that others may share; their names."""
         first = len(self.submitted)
         names = [f"{app}_{first + index}" for index in range(number)]
-        rules.setdefault("delay_bound", timedelta(days=1))
+        rules = {"delay_bound": timedelta(days=1), "rsc_fpops_est": 1e12} | rules
         new = [
             NewWorkunit(
                 name=name,
                 input_files=(NewFile(open_name="in", content=b"shared %d" % (first % 3)),),
                 outputs=(NewOutput(open_name="out", max_nbytes=1000),),
-                rsc_fpops_est=1e12,
                 **rules,
             )
             for name in names
@@ -165,11 +177,26 @@ class World:
         calls = [computer.speak(**said) for computer, said in zip(them, saids, strict=True)]
         with patch.object(conversation.log, "warning", _no_batch_is_undone):
             replies = conversation.answer_all(calls, config=settings.PROJECT, now=self.now)
-        for computer, reply in zip(them, replies, strict=True):
+        for computer, call, reply in zip(them, calls, replies, strict=True):
             if isinstance(reply, Exception):
                 raise reply
+            self._hold_deadlines(call.request, reply)
             given = computer.hear(self, reply)
             self.note(f"{computer.name} is given {', '.join(given) or 'nothing'}")
+
+    def _hold_deadlines(self, request, reply):
+        """See that the host can finish in time what it is sent, and count how it was asked for."""
+        if not reply.results:
+            return
+        names = [result.name for result in reply.results]
+        flops = dict(Result.objects.filter(name__in=names).values_list("name", "flops_estimate"))
+        checks.hold(late_results(request, reply, flops, now=self.now))
+        times = request.time_stats
+        self.tried[
+            "sent to an idle host" if not request.estimated_delay else "sent to a queue"
+        ] += 1
+        self.tried["sent to an inactive host"] += times.on_frac * times.active_frac < 1
+        self.tried["sent with threads"] += any(one.plan_class for one in reply.results)
 
     def learn_from(self, other, what, args):
         """Take over what an act did in another process, whose copy of this world it changed."""
