@@ -290,9 +290,12 @@ def _has_reason(
 ) -> bool:
     if project.update_wanted or project.hostid == 0:
         return not rules.once or project.url not in state.contacted or project.update_wanted
-    # An upload that has just begun ends soon: one contact then reports and asks for more.
+    # An upload that has just begun ends soon: one contact then reports and asks for more. Where
+    # results take a second each there is always another, so none waits longer than `report_wait`.
     young = (now - held.ready_at < rules.report_wait for held in project.in_phase(Phase.UPLOADING))
-    if any(young):
+    waiting = project.in_phase(Phase.REPORTABLE)
+    is_overdue = any(now - held.ready_at >= rules.report_wait for held in waiting)
+    if not is_overdue and any(young):
         return False
     if seconds > 0 or 0 < project.contact_by <= now or _trickles_due(project):
         return True

@@ -517,6 +517,20 @@ def test_finished_results_are_reported_together_within_seconds_or_patiently() ->
     assert "Ask" in patient.kinds(3600)
 
 
+def test_short_results_that_follow_each_other_do_not_put_off_the_report() -> None:
+    client = Client().with_running("a", "b", "c", "d")
+    client.now += 10.0
+    client.exits("a")
+    client.tick()
+    client.happens(events.UploadFinished, name="a_out")
+    assert "Ask" not in client.kinds()
+    client.now += 2.0
+    client.exits("b")
+    # The upload of b has just begun: a waits for it, but no longer than it waits for others.
+    assert "Ask" not in client.kinds(0.5)
+    assert "Ask" in client.kinds(1.0)
+
+
 def test_news_of_a_detached_project_is_ignored() -> None:
     client = Client().with_running("r")
     said = client.happens(events.Detached)
