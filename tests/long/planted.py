@@ -56,15 +56,6 @@ def _results_first(original):
     return lock
 
 
-def _whatever_is_queued(original):
-    """Lost results that are sent again although what is queued makes them late."""
-
-    def new_deadline(result, **facts):
-        return original(result, **{**facts, "queued_seconds": 0.0})
-
-    return new_deadline
-
-
 def _when_all_are_made(original):
     """A judgement that has the last results made before it sees that they cannot be a quorum."""
 
@@ -146,11 +137,6 @@ BUGS = (
     Switch(
         "late work: what is queued counts for nothing",
         Code("scheduler.policy.fit:Judge._late", lambda *_facts: None),
-        (WALKS,),
-    ),
-    Switch(
-        "late work: lost results are sent again whatever is queued",
-        Code("scheduler.policy.lost:new_deadline", made=_whatever_is_queued),
         (WALKS,),
     ),
 )

@@ -151,7 +151,8 @@ def lose_a_result(world, chance):
         computer = chance.choice(busy)
         name = chance.choice(list(computer.held))
         computer.past[name] = computer.held.pop(name)
-        world.meet(computer, wants=chance.choice((0.0, 1.0)), queued=chance.choice(QUEUES))
+        wants, queued = chance.choice((0.0, 1.0, 1.0)), chance.choice((0.0, 3000.0, 20000.0))
+        world.meet(computer, wants=wants, queued=queued)
 
 
 @rule(1)

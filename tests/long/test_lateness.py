@@ -1,4 +1,4 @@
-"""The calculation by which walks find results that were sent although they will be late."""
+"""The calculation by which walks find results that will be late."""
 
 from __future__ import annotations
 
