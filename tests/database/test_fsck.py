@@ -7,13 +7,16 @@ import os
 from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
+from itertools import pairwise
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 from daemons import transitioner
 from scheduler import storage
 from scheduler.facts.work import output_name
+from scheduler.lifecycle import MOVES, Axis
 from scheduler.models import (
     AccountAppCredit,
     Batch,
@@ -225,7 +228,7 @@ def test_a_result_that_was_paid_off_the_books_is_found(workunit):
     assert broken() == {"granted_credit_is_entered": [result.name]}
 
 
-def test_files_that_are_missing_or_left_are_found(workunit):
+def test_files_that_are_missing_are_found(workunit):
     result = workunit.results.first()
     missing = rows.an_output(result, b"x")
     file = rows.an_input(workunit)
@@ -353,6 +356,131 @@ def test_inputs_that_went_too_early_are_found(workunit, unguarded):
     rows.settled(workunit, assimilate_state=2, file_delete_state=1)
     names = [result.name for result in workunit.results.all()]
     assert len(broken()["inputs_kept_until_over"]) == len(names)
+
+
+# What ends a workunit, and what becomes of its outputs
+
+
+def without_constraint(name):
+    """Have the database take what a CHECK constraint of workunits refuses."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+        cursor.execute(f"ALTER TABLE workunit DROP CONSTRAINT {name}")
+
+
+def moved(row, axis, *states):
+    """The ledger of a row that went through these states of an axis."""
+    for source, target in pairwise(map(int, states)):
+        move = next(m for m in MOVES if (m.axis, m.source, m.target) == (axis, source, target))
+        in_the_ledger(row, axis, target, source=source, because=move.because, by=move.by)
+
+
+def give_up_outputs(result):
+    """Make a result's outputs READY to be deleted, as the transitioner does."""
+    rows.update(result, file_delete_state=1)
+    moved(result, Axis.RESULT_FILES, 0, 1)
+
+
+def answered(*words, assimilate_state=2, file_delete_state=0, **fields):
+    """A sound workunit whose first result is canonical; returns it with its results."""
+    workunit = rows.a_workunit(transition_at=None, **fields)
+    results = [rows.a_result(workunit, word) for word in words]
+    rows.settled(
+        workunit,
+        results[0],
+        assimilate_state=assimilate_state,
+        file_delete_state=file_delete_state,
+    )
+    moved(workunit, Axis.WORKUNIT, 0, 1, 2)
+    moved(workunit, Axis.ASSIMILATION, *range(assimilate_state + 1))
+    moved(workunit, Axis.WORKUNIT_FILES, *range(file_delete_state + 1))
+    for result, word in zip(results, words, strict=True):
+        moved(result, Axis.RESULT, 0, 20, 40, *([] if word == "sent" else [51]))
+        if word == "valid":
+            moved(result, Axis.VALIDATION, 0, 1)
+    return workunit, *results
+
+
+@pytest.fixture
+def finished():
+    """A sound workunit with nothing left to do: its files are deleted."""
+    workunit, result = answered("valid", file_delete_state=2)
+    give_up_outputs(result)
+    rows.update(result, file_delete_state=2)
+    moved(result, Axis.RESULT_FILES, 1, 2)
+    assert broken() == {}
+    return workunit
+
+
+def test_a_workunit_with_both_an_answer_and_a_reason_is_found(finished):
+    without_constraint("workunit_has_an_answer_or_a_reason_not_both")
+    rows.update(finished, error_mask=16)
+    assert broken() == {"answer_or_reason": [finished.name]}
+
+
+def test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found(finished):
+    without_constraint("workunit_is_assimilated_with_an_answer_or_a_reason")
+    # Due, so that it is not also forgotten.
+    rows.update(finished, canonical_result=None, transition_at=NOON)
+    moved(finished, Axis.WORKUNIT, 2, 1)
+    assert broken() == {"answer_or_reason": [finished.name]}
+
+
+def test_an_assimilated_workunit_without_the_time_of_its_end_is_found(finished):
+    rows.update(finished, finished_at=None)
+    assert broken() == {"finished_when_assimilated": [finished.name]}
+
+
+def test_a_workunit_with_the_time_of_its_end_before_it_is_assimilated_is_found(workunit):
+    rows.update(workunit, finished_at=NOON)
+    assert broken() == {"finished_when_assimilated": [workunit.name]}
+
+
+def test_outputs_given_up_before_assimilation_are_found():
+    _workunit, canonical, other = answered("valid", "valid", assimilate_state=1)
+    assert broken() == {}
+    give_up_outputs(other)
+    assert broken() == {"outputs_kept_until_assimilated": [other.name]}
+    give_up_outputs(canonical)
+    found = broken()["outputs_kept_until_assimilated"]
+    assert sorted(found) == [canonical.name, other.name]
+
+
+def test_canonical_outputs_given_up_while_a_result_is_out_are_found():
+    workunit, canonical, other, _out = answered("valid", "valid", "sent")
+    give_up_outputs(other)
+    assert broken() == {}
+    give_up_outputs(canonical)
+    assert broken() == {"canonical_outputs_kept_until_judged": [workunit.name]}
+    # The transitioner is about to look at it.
+    rows.update(workunit, transition_at=NOON)
+    assert broken() == {}
+
+
+def test_canonical_outputs_given_up_before_a_success_is_judged_are_found():
+    workunit, canonical, _waiting = answered("valid", "success", need_validate=True)
+    # Its inputs are not needed any more.
+    rows.update(workunit, file_delete_state=1)
+    moved(workunit, Axis.WORKUNIT_FILES, 0, 1)
+    assert broken() == {}
+    give_up_outputs(canonical)
+    # It is also forgotten: the success came too late now, and the transitioner does not look.
+    assert broken() == {
+        "canonical_outputs_kept_until_judged": [workunit.name],
+        "nobody_is_forgotten": [workunit.name],
+    }
+
+
+def test_outputs_that_are_never_given_up_are_found():
+    workunit, _canonical = answered("valid", file_delete_state=2)
+    assert broken() == {"nobody_is_forgotten": [workunit.name]}
+
+
+def test_outputs_that_were_deleted_and_are_on_disk_are_found(finished):
+    output = rows.an_output(finished.results.get(), b"x", uploaded=True)
+    assert broken() == {"deleted_outputs_are_gone": [output.name]}
+    storage.upload_path(output.name).unlink()
+    assert broken() == {}
 
 
 def test_two_results_of_a_workunit_on_one_host_are_found(workunit):
