@@ -44,11 +44,16 @@ def test_a_result_past_its_deadline_is_given_up_and_replaced():
     assert result.workunit.results.count() == 3
 
 
-def test_a_result_before_its_deadline_is_left_alone():
-    result = rows.a_result(rows.a_workunit(), "sent")
-    assert a_pass(timeout_checker).sentence() == "nothing to do"
+def test_a_result_has_the_time_until_its_deadline_and_no_more():
+    result = rows.a_result(rows.a_workunit(transition_at=None), "sent")
+    deadline = result.report_deadline
+    for now in (NOON, deadline - timedelta(seconds=1)):
+        assert a_pass(timeout_checker, now=now).sentence() == "nothing to do"
     result.refresh_from_db()
     assert result.server_state == 4
+    assert a_pass(timeout_checker, now=deadline).sentence() == "1 result: 1 timed out"
+    result.refresh_from_db()
+    assert (result.server_state, result.outcome) == (5, 4)
 
 
 def test_the_apps_grace_is_waited_for():

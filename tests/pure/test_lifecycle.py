@@ -14,6 +14,7 @@ from scheduler.lifecycle import (
     NOTHING,
     STATES,
     Actor,
+    AssimilateState,
     Axis,
     Because,
     ErrorMask,
@@ -46,6 +47,52 @@ FINAL = {
         ValidateState.TOO_LATE,
     },
 }
+
+
+#: Which actors move each of the small machines.
+ACTORS = {
+    Axis.RESULT: {
+        Actor.SCHEDULER,
+        Actor.TRANSITIONER,
+        Actor.TIMEOUT_CHECKER,
+        Actor.VALIDATOR,
+    },
+    Axis.VALIDATION: {Actor.SCHEDULER, Actor.TRANSITIONER, Actor.VALIDATOR},
+    Axis.RESULT_FILES: {Actor.SCHEDULER, Actor.TRANSITIONER, Actor.FILE_DELETER},
+    Axis.WORKUNIT: {Actor.SUBMITTER, Actor.TRANSITIONER, Actor.VALIDATOR},
+    Axis.RELEASE: {Actor.TRANSITIONER, Actor.STAFF},
+    Axis.ASSIMILATION: {Actor.TRANSITIONER, Actor.ASSIMILATOR, Actor.STAFF},
+    Axis.WORKUNIT_FILES: {Actor.TRANSITIONER, Actor.FILE_DELETER},
+}
+
+
+@pytest.mark.parametrize("axis", list(Axis))
+def test_each_axis_is_a_machine_with_its_own_states_and_actors(axis):
+    moves = [move for move in MOVES if move.axis is axis]
+    states = {int(state) for state in STATES[axis]}
+    assert {int(move.target) for move in moves} <= states
+    assert {int(move.source) for move in moves} - {NOTHING} <= states
+    assert {move.by for move in moves} == ACTORS[axis]
+
+
+def test_each_transition_has_one_actor_with_three_exceptions():
+    actors = {}
+    for move in MOVES:
+        actors.setdefault((move.axis, move.source, move.target), set()).add(move.by)
+    assert {edge: found for edge, found in actors.items() if len(found) > 1} == {
+        # A broadcast result is made when a host asks for work.
+        (Axis.RESULT, NOTHING, ResultState.UNSENT): {Actor.TRANSITIONER, Actor.SCHEDULER},
+        # A reported error needs no comparison.
+        (Axis.VALIDATION, ValidateState.INIT, ValidateState.INVALID): {
+            Actor.SCHEDULER,
+            Actor.VALIDATOR,
+        },
+        # What the assimilator never takes is given up by staff.
+        (Axis.ASSIMILATION, AssimilateState.READY, AssimilateState.DONE): {
+            Actor.ASSIMILATOR,
+            Actor.STAFF,
+        },
+    }
 
 
 @pytest.mark.parametrize("axis", list(Axis))
@@ -111,8 +158,19 @@ def test_the_codes_are_boincs():
 
 
 def test_a_result_state_is_its_server_state_and_its_outcome():
-    for state in ResultState:
-        assert state == 10 * state.server_state + state.outcome
+    init = Outcome.INIT
+    assert {(s.name, s.value, s.server_state, s.outcome) for s in ResultState} == {
+        ("INACTIVE", 10, ServerState.INACTIVE, init),
+        ("UNSENT", 20, ServerState.UNSENT, init),
+        ("IN_PROGRESS", 40, ServerState.IN_PROGRESS, init),
+        ("SUCCESS", 51, ServerState.OVER, Outcome.SUCCESS),
+        ("COULDNT_SEND", 52, ServerState.OVER, Outcome.COULDNT_SEND),
+        ("CLIENT_ERROR", 53, ServerState.OVER, Outcome.CLIENT_ERROR),
+        ("NO_REPLY", 54, ServerState.OVER, Outcome.NO_REPLY),
+        ("DIDNT_NEED", 55, ServerState.OVER, Outcome.DIDNT_NEED),
+        ("VALIDATE_ERROR", 56, ServerState.OVER, Outcome.VALIDATE_ERROR),
+        ("CLIENT_DETACHED", 57, ServerState.OVER, Outcome.CLIENT_DETACHED),
+    }
 
 
 def test_a_late_report_is_taken_and_one_after_detaching_is_not():
