@@ -107,6 +107,18 @@ def test_inputs_go_with_the_last_workunit_that_refers_to_them():
     assert not storage.download_path(shared.name).exists()
 
 
+@pytest.mark.parametrize("assimilate_state", [0, 1, 2])
+def test_inputs_that_are_needed_stay(assimilate_state):
+    workunit = rows.a_workunit(transition_at=None)
+    file = rows.an_input(workunit)
+    rows.settled(workunit, assimilate_state=assimilate_state)
+    assert a_pass(file_deleter).sentence() == "nothing to do"
+    workunit.refresh_from_db()
+    assert workunit.file_delete_state == 0
+    assert workunit.input_files.count() == 1
+    assert storage.download_path(file.name).exists()
+
+
 def test_a_workunit_is_done_only_after_its_inputs_are_unlinked(monkeypatch):
     workunit, file = a_ready_workunit()
     delete, states = storage.delete_downloads, []

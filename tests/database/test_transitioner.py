@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from daemons import transitioner
+from daemons import file_deleter, transitioner
 from daemons.tally import Shard
+from scheduler import storage
 from scheduler.lifecycle import ErrorMask
 from scheduler.models import Batch, Host, Result, Workunit
 from scheduler.queries.invariants import invariants
@@ -52,6 +53,24 @@ def test_a_replacement_takes_the_next_attempt():
     rows.a_result(workunit, "error")
     a_pass(transitioner)
     assert sorted(workunit.results.values_list("attempt", flat=True)) == [0, 1, 2]
+
+
+def test_attempts_end_one_by_one_and_their_workunit_stays_open():
+    workunit = rows.a_workunit()
+    rows.a_result(workunit, "error")
+    rows.a_result(workunit, "noreply")
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    attempts = workunit.results.order_by("attempt")
+    assert [(r.attempt, r.server_state, r.outcome) for r in attempts] == [
+        (0, 5, 3),
+        (1, 5, 4),
+        (2, 2, 0),
+        (3, 2, 0),
+    ]
+    assert (workunit.canonical_result_id, workunit.error_mask) == (None, 0)
+    assert (workunit.assimilate_state, workunit.file_delete_state) == (0, 0)
+    assert moves(workunit) == []
 
 
 def test_no_last_result_is_made_where_it_could_not_make_the_quorum():
@@ -110,7 +129,12 @@ def test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_f
     canonical = rows.a_result(workunit, "valid", output=b"a")
     other = rows.a_result(workunit, "valid", output=b"a")
     late = rows.a_result(workunit, "noreply")
-    rows.settled(workunit, canonical, assimilate_state=2)
+    rows.settled(workunit, canonical, assimilate_state=1)
+    a_pass(transitioner)
+    for row in (workunit, canonical, other, late):
+        row.refresh_from_db()
+    assert [r.file_delete_state for r in (workunit, canonical, other, late)] == [0, 0, 0, 0]
+    rows.update(workunit, assimilate_state=2, finished_at=NOON, transition_at=NOON)
     a_pass(transitioner)
     for row in (workunit, canonical, other, late):
         row.refresh_from_db()
@@ -327,6 +351,24 @@ def test_a_result_that_came_after_its_credit_deadline_is_too_late_though_files_a
     for row in (workunit, late, in_time):
         row.refresh_from_db()
     assert (late.validate_state, in_time.validate_state, workunit.need_validate) == (5, 0, True)
+
+
+def test_outputs_that_come_after_their_credit_deadline_are_deleted_at_once():
+    workunit = rows.a_workunit()
+    canonical = rows.a_result(workunit, "valid", output=b"a", uploaded=True)
+    late = rows.a_result(
+        workunit, "success", output=b"a", uploaded=True, credit_deadline=rows.hours(-2)
+    )
+    rows.a_result(workunit, "sent")  # still to be compared with the canonical result
+    rows.settled(workunit, canonical, assimilate_state=2)
+    for daemon in (transitioner, file_deleter):
+        a_pass(daemon)
+    for row in (canonical, late):
+        row.refresh_from_db()
+    assert (late.validate_state, late.file_delete_state) == (5, 2)
+    assert canonical.file_delete_state == 0
+    assert not storage.upload_path(late.output_files.get().name).exists()
+    assert storage.upload_path(canonical.output_files.get().name).exists()
 
 
 def a_mixture(count: int) -> None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from daemons import transitioner, validator
+from scheduler.lifecycle import ValidateState
 from scheduler.models import CreditEntry, HostAppVersion, Workunit
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
@@ -58,11 +59,38 @@ def test_the_odd_one_out_is_invalid_and_not_paid():
 def test_without_a_quorum_one_more_result_is_made():
     workunit, results = asking("ab")
     a_pass(validator)
+    workunit.refresh_from_db()
+    assert not workunit.need_validate
     assert refreshed(*results) == [4, 4]
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert workunit.canonical_result_id is None
+    assert not workunit.need_validate
     assert workunit.results.count() == 3
+
+
+def test_results_reach_all_six_validate_states():
+    _, (first,) = asking("a")
+    _, (one, _other) = asking("ab")
+    _, (right, wrong, _same) = asking("aba")
+    cancelled = rows.a_workunit(cancel_requested_at=rows.hours(-1))
+    unchecked = rows.a_result(cancelled, "success", output=b"a")
+    answered = rows.a_workunit()
+    canonical = rows.a_result(answered, "valid", output=b"a")
+    late = rows.a_result(answered, "success", output=b"a", credit_deadline=rows.hours(-2))
+    rows.settled(answered, canonical)
+    for daemon in (validator, transitioner):
+        a_pass(daemon)
+    reached = (first, right, wrong, unchecked, one, late)
+    assert refreshed(*reached) == [
+        ValidateState.INIT,
+        ValidateState.VALID,
+        ValidateState.INVALID,
+        ValidateState.NO_CHECK,
+        ValidateState.INCONCLUSIVE,
+        ValidateState.TOO_LATE,
+    ]
+    assert [result.validate_state for result in reached] == sorted(ValidateState)
 
 
 def test_a_third_decides_between_two_that_disagreed():

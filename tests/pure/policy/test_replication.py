@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.lifecycle import (
@@ -71,6 +71,18 @@ def test_what_a_workunit_with_quorum_two_needs_next(results, expected):
     assert said(judge(a_workunit(results), now=NOON)) == expected
 
 
+@pytest.mark.parametrize("quorum", [1, 2, 3, 4, 5])
+def test_a_quorum_of_results_is_made_and_compared_once_it_is_complete(quorum):
+    def needed(results):
+        workunit = a_workunit(results, min_quorum=quorum, target_nresults=quorum)
+        return said(judge(workunit, now=NOON))
+
+    assert needed("") == f"replicate {quorum}"
+    assert needed("success " * (quorum - 1)) == "replicate 1"
+    assert needed("success " * (quorum - 1) + "sent") == "wait"
+    assert needed("success " * quorum) == "validate"
+
+
 def test_a_workunit_that_waits_for_the_validator_is_not_told_so_again():
     workunit = a_workunit("success success", need_validate=True)
     assert not judge(workunit, now=NOON).validate
@@ -118,6 +130,16 @@ def test_a_failed_workunit_drops_what_is_unsent_and_leaves_its_successes_unjudge
     assert [(m.result_id, m.target) for m in verdict.result_moves] == [
         (1, ResultState.DIDNT_NEED),
         (3, ValidateState.NO_CHECK),
+    ]
+
+
+def test_a_workunit_with_its_answer_drops_what_is_unsent():
+    workunit = a_workunit("valid valid unsent inactive sent", canonical_result_id=1)
+    verdict = judge(workunit, now=NOON)
+    assert verdict.failures == ()
+    assert [(m.result_id, m.source, m.target, m.because) for m in verdict.result_moves] == [
+        (3, ResultState.UNSENT, ResultState.DIDNT_NEED, Because.CANONICAL_FOUND),
+        (4, ResultState.INACTIVE, ResultState.DIDNT_NEED, Because.CANONICAL_FOUND),
     ]
 
 
@@ -276,6 +298,8 @@ def test_inputs_and_canonical_outputs_stay_while_a_result_is_out():
 def test_canonical_outputs_stay_until_every_success_is_judged():
     assert files_to_delete(an_assimilated("valid valid success")) == [2]
     assert files_to_delete(an_assimilated("valid inconclusive")) == []
+    assert files_to_delete(an_assimilated("valid valid sent")) == [2]
+    assert files_to_delete(an_assimilated("valid valid invalid toolate")) == [1, 2, 3, 4]
 
 
 def test_canonical_outputs_stay_while_a_late_result_may_come_for_credit():
@@ -666,6 +690,7 @@ def test_it_never_looks_again_at_a_time_that_has_passed(workunit):
 
 
 @given(workunits())
+@example(a_workunit("noreply noreply noreply", max_total_results=3))
 def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
     """A workunit that nobody would ever look at again, and that nobody works on, is lost."""
     verdict = judge(workunit, now=NOON)
