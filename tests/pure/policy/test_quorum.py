@@ -80,8 +80,17 @@ def test_a_missing_output_counts_for_nothing():
     assert found.missing == (2,)
 
 
-def test_more_than_half_of_the_quorum_must_agree():
-    assert [majority(quorum) for quorum in (1, 2, 3, 4, 5)] == [1, 2, 2, 3, 3]
+@pytest.mark.parametrize(("quorum", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4)])
+def test_more_than_half_of_the_quorum_must_agree(quorum, needed):
+    def canonical(agreeing, others):
+        return compared("a" * agreeing + "bcdef"[:others], quorum).canonical
+
+    assert majority(quorum) == needed
+    assert canonical(needed, quorum - needed) == 1
+    if quorum > 1:
+        assert canonical(needed - 1, quorum - needed + 1) is None
+        # Results that agree are not believed before the quorum is complete.
+        assert canonical(quorum - 1, 0) is None
 
 
 def test_a_tolerant_comparison_needs_no_other_code():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -29,7 +30,8 @@ def ask(tmp_path):
         for number, text in enumerate(texts, 1):
             path = tmp_path / f"output{number}"
             path.write_text(text)
-            results[number] = [Brought(0, open_name, path=str(path), sha256="-")]
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            results[number] = [Brought(0, open_name, path=str(path), sha256=digest)]
         return compare(Question(name, options, str(tmp_path), results))
 
     return asked
@@ -38,6 +40,33 @@ def ask(tmp_path):
 def test_every_validator_has_its_row():
     rows = set(re.findall(r"^\| (?:plug-in with the target )?`([\w:.]+)` \| ", PAGE, re.MULTILINE))
     assert rows >= set(validators.CHOICES)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "texts", "agreeing", "bad"),
+    [
+        ("bitwise", {}, ("1.0", "1.0", "1.00"), {(1, 2)}, set()),
+        ("trivial", {}, ("1.0", "x", ""), {(1, 2), (1, 3), (2, 3)}, set()),
+        ("numeric", {}, ("e 1.0", "e 1.00", "e 1.1", "f 1.0"), {(1, 2)}, set()),
+        (
+            "substring",
+            {"text": "done", "output": 0},
+            ("1 done", "2 done", "3 failed"),
+            {(1, 2)},
+            {3},
+        ),
+    ],
+)
+def test_each_built_in_validator_decides_by_its_rule(ask, name, options, texts, agreeing, bad):
+    validators.check(name, options)
+    answer = ask(name, options, *texts)
+    assert answer.agreeing == agreeing
+    assert set(answer.bad) == bad
+
+
+def test_the_built_in_validators_are_these_four():
+    built_in = [name for name in validators.CHOICES if ":" not in name]
+    assert built_in == ["bitwise", "trivial", "numeric", "substring"]
 
 
 def test_the_numbers(ask):

@@ -1,0 +1,55 @@
+"""What the logging configuration makes of an event."""
+
+from __future__ import annotations
+
+import json
+import logging
+from io import StringIO
+from logging.config import DictConfigurator
+
+import pytest
+
+from project.logging import configuration
+
+FIELDS = {"app": "two\nlines", "failures": 3}
+
+
+def written(form, **config):
+    """The lines of one warning that is logged with FIELDS, as the configuration writes it."""
+    configurator = DictConfigurator(configuration(form, level="INFO", **config))
+    formatter = configurator.configure_formatter(configurator.config["formatters"]["line"])
+    stream = StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logger = logging.Logger("daemons.validator")  # noqa: LOG001  of no tree, for this test only
+    logger.addHandler(handler)
+    logger.warning("science parked", extra=FIELDS)
+    return stream.getvalue().removesuffix("\n").split("\n")
+
+
+def test_an_event_is_one_line_of_columns_with_its_fields():
+    (line,) = written("text")
+    _time, rest = line.split(" ", 1)
+    assert rest == r"WARNING daemons.validator      science parked app=two\x0alines failures=3"
+
+
+def test_an_event_is_one_object_of_json_with_its_fields():
+    (line,) = written("json")
+    entry = json.loads(line)
+    assert entry.pop("at").endswith("+00:00")
+    assert entry == {
+        "level": "warning",
+        "logger": "daemons.validator",
+        "event": "science parked",
+        **FIELDS,
+    }
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_every_event_goes_to_standard_error_in_this_form(form):
+    config = configuration(form, level="WARNING")
+    assert config["root"] == {"handlers": ["stderr"], "level": "WARNING"}
+    handler = config["handlers"]["stderr"]
+    assert handler["class"] == "logging.StreamHandler"
+    assert "stream" not in handler  # logging's own default is standard error
+    assert handler["formatter"] == "line"
