@@ -7,6 +7,7 @@ from tests.mutate.rules import (
     choosing,
     credit,
     files,
+    lineage,
     messages,
     plan_classes,
     replication,
@@ -27,6 +28,7 @@ SWITCHES: tuple[Switch, ...] = (
     *submitters.RULES,
     *files.RULES,
     *api.RULES,
+    *lineage.RULES,
 )
 
 _names = [one.rule for one in SWITCHES]

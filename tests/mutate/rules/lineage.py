@@ -1,0 +1,606 @@
+"""Rules of docs/lineage.md, docs/features.md and fsck, with the tests named there.
+
+Each switch names single tests, not files: the test that a row names must itself notice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any
+
+from scheduler.lifecycle import (
+    Actor,
+    Axis,
+    Because,
+    FileDeleteState,
+    Move,
+    ResultState,
+    ValidateState,
+)
+from tests.mutate.switching import Both, Code, Sql, Switch, always
+
+LIFECYCLE = "tests/pure/test_lifecycle.py"
+REPLICATION = "tests/pure/policy/test_replication.py"
+QUORUM = "tests/pure/policy/test_quorum.py"
+GUARD = "tests/database/test_guard.py"
+TRANSITIONER = "tests/database/test_transitioner.py"
+TIMEOUTS = "tests/database/test_timeout_checker.py"
+VALIDATOR = "tests/database/test_validator.py"
+DELETER = "tests/database/test_file_deleter.py"
+FSCK = "tests/database/test_fsck.py"
+VALIDATORS_PAGE = "tests/pure/science/test_validators_page.py"
+LOGGING = "tests/pure/test_logging.py"
+SETTINGS = "tests/pure/test_settings.py"
+
+_INVARIANTS = "scheduler.sql.invariants"
+
+
+def _with_move(move: Move) -> Any:
+    return lambda moves: (*moves, move)
+
+
+def _outcome_in_progress(_original: object) -> type[IntEnum]:
+    """A law in which a result has an outcome before it is over; the pair still adds up."""
+    values = {state.name: state.value for state in ResultState} | {"IN_PROGRESS": 41}
+    changed = IntEnum("ResultState", values)
+    for name in ("server_state", "outcome"):
+        setattr(changed, name, getattr(ResultState, name))
+    return changed
+
+
+def _judged_settled(change: Any) -> Any:
+    """Have `change` correct the judgement of a settled workunit."""
+
+    def made(original: Any) -> Any:
+        def judge_settled(workunit: Any, counts: Any, failures: Any, *, now: Any) -> Any:
+            verdict = original(workunit, counts, failures, now=now)
+            return change(verdict, original, now)
+
+        return judge_settled
+
+    return made
+
+
+def _keep_unsent(because: Because) -> Any:
+    """A judgement that drops no unsent result for this reason."""
+
+    def change(verdict: Any, _original: Any, _now: Any) -> Any:
+        moves = [
+            move
+            for move in verdict.result_moves
+            if (move.target, move.because) != (ResultState.DIDNT_NEED, because)
+        ]
+        return replace(verdict, result_moves=tuple(moves))
+
+    return _judged_settled(change)
+
+
+def _as_if_assimilated(verdict: Any, original: Any, now: Any) -> Any:
+    """A judgement that gives outputs up as soon as there is an answer or a reason."""
+    assimilated = replace(verdict.workunit, assimilate_state=2)
+    early = original(assimilated, verdict.counts, verdict.failures, now=now)
+    return replace(verdict, result_moves=early.result_moves)
+
+
+def _kept_to_the_end(verdict: Any, _original: Any, _now: Any) -> Any:
+    """A judgement that gives no output up while a result is out or may still come."""
+    if verdict.counts.in_progress == 0 and verdict.look_again_at is None:
+        return verdict
+    moves = [move for move in verdict.result_moves if move.axis is not Axis.RESULT_FILES]
+    return replace(verdict, result_moves=tuple(moves))
+
+
+def _late_files_kept(verdict: Any, _original: Any, _now: Any) -> Any:
+    """A judgement that gives up no output of a result that comes too late."""
+    late = {m.result_id for m in verdict.result_moves if m.because is Because.TOO_LATE}
+    moves = [
+        move
+        for move in verdict.result_moves
+        if move.axis is not Axis.RESULT_FILES or move.result_id not in late
+    ]
+    return replace(verdict, result_moves=tuple(moves))
+
+
+def _files_to_delete(change: Any) -> Any:
+    """Have `change` hide from the choice of outputs why the canonical ones are kept."""
+
+    def made(original: Any) -> Any:
+        def files_to_delete(workunit: Any, counts: Any, awaited: Any, *, now: Any) -> Any:
+            return original(workunit, *change(counts, awaited), now=now)
+
+        return files_to_delete
+
+    return made
+
+
+def _done_too_early(original: Any) -> Any:
+    """A pass that calls workunits rid of their inputs before these are unlinked."""
+    from scheduler.models import Workunit
+
+    def drop_references(share: Any, *, now: Any) -> Any:
+        rows, doomed = original(share, now=now)
+        for row in rows:
+            Workunit.objects.filter(pk=row["id"]).update(file_delete_state=FileDeleteState.DONE)
+        return rows, doomed
+
+    return drop_references
+
+
+def _without(kind: str) -> Any:
+    """A comparison that never finds results to be of this kind."""
+
+    def made(original: Any) -> Any:
+        return lambda *args, **options: replace(original(*args, **options), **{kind: ()})
+
+    return made
+
+
+def _whatever_came(original: Any) -> Any:
+    """A comparison for which fewer than the quorum are enough."""
+
+    def check_set(candidates: Any, *, min_quorum: int, agree: Any) -> Any:
+        good = sum(candidate.evidence is not None for candidate in candidates)
+        return original(candidates, min_quorum=min(min_quorum, max(good, 1)), agree=agree)
+
+    return check_set
+
+
+def _found_of(state: FileDeleteState) -> Any:
+    """A search for misplaced outputs that skips results in this state."""
+    return lambda original: lambda asked: [] if asked is state else original(asked)
+
+
+def _believed(reader: str) -> Any:
+    """A reader of the environment that takes nonsense for the default."""
+    from project import env
+
+    def made(original: Any) -> Any:
+        def read(name: str, *args: Any, **options: Any) -> Any:
+            try:
+                return original(name, *args, **options)
+            except env.BadSetting:
+                return next(iter(args), options.get("default"))
+
+        read.__name__ = reader
+        return read
+
+    return made
+
+
+def _unstructured(_self: object, record: logging.LogRecord) -> str:
+    """A record as Python's own formatter writes it."""
+    return logging.Formatter("%(asctime)s %(message)s").format(record)
+
+
+def _without_constraint(name: str) -> Any:
+    """Have the database of the tests made without a CHECK constraint of results."""
+    drop = f"ALTER TABLE result DROP CONSTRAINT IF EXISTS {name}"
+    return lambda original: lambda: [*original(), drop]
+
+
+def _any_actor(original: Any) -> Any:
+    """A ledger trigger that takes every move."""
+    return lambda: original().replace("IF (", "IF FALSE AND (")
+
+
+def _clauses(name: str, *clauses: tuple[str, str, str]) -> Iterable[Switch]:
+    """Switch off each clause of an invariant's statement: its text, another, and its test."""
+    for number, (clause, new, test) in enumerate(clauses, start=1):
+        yield Switch(
+            f"fsck checks {name} (clause {number} of {len(clauses)})",
+            Sql(name, clause, new, _INVARIANTS),
+            (f"{FSCK}::{test}",),
+        )
+
+
+RULES = (
+    # B1
+    Switch(
+        "A transition between two states belongs to one actor",
+        Code(
+            "scheduler.lifecycle:MOVES",
+            made=_with_move(
+                Move(
+                    Axis.RESULT,
+                    ResultState.UNSENT,
+                    ResultState.DIDNT_NEED,
+                    Because.CANCELLED,
+                    Actor.STAFF,
+                )
+            ),
+        ),
+        (f"{LIFECYCLE}::test_each_transition_has_one_actor_with_three_exceptions",),
+    ),
+    Switch(
+        "The moves of an axis lead to states of that axis",
+        Code(
+            "scheduler.lifecycle:MOVES",
+            made=_with_move(
+                Move(
+                    Axis.VALIDATION,
+                    ValidateState.INIT,
+                    ResultState.SUCCESS,
+                    Because.REPORTED,
+                    Actor.SCHEDULER,
+                )
+            ),
+        ),
+        (f"{LIFECYCLE}::test_each_axis_is_a_machine_with_its_own_states_and_actors",),
+    ),
+    Switch(
+        "The database refuses a move that the law does not name",
+        Code("scheduler.sql.guard:_check_move", always("NULL;")),
+        (f"{GUARD}::test_the_database_refuses_every_move_that_the_law_does_not_name",),
+    ),
+    Switch(
+        "The database lets rows be born in first states only",
+        Code("scheduler.sql.guard:_check_birth", always("NULL;")),
+        (f"{GUARD}::test_the_database_lets_rows_be_born_in_first_states_only",),
+    ),
+    Switch(
+        "The ledger takes a move by its own actor only",
+        Code("scheduler.sql.guard:_ledger_function", made=_any_actor),
+        (f"{GUARD}::test_the_ledger_takes_a_move_by_its_own_actor_only",),
+    ),
+    # B2
+    Switch(
+        "A result past its deadline is given up",
+        Sql(
+            "time_out_results",
+            "r.server_state = 4 AND r.report_deadline <=",
+            "FALSE AND r.report_deadline <=",
+            "daemons.sql",
+        ),
+        (f"{TIMEOUTS}::test_a_result_has_the_time_until_its_deadline_and_no_more",),
+    ),
+    Switch(
+        "A result has the time until its deadline",
+        Both(
+            Sql(
+                "time_out_results",
+                "r.report_deadline <= %(now)s::timestamptz",
+                "TRUE",
+                "daemons.sql",
+            ),
+            Sql(
+                "time_out_results",
+                "r.report_deadline + app.grace <= %(now)s::timestamptz",
+                "TRUE",
+                "daemons.sql",
+            ),
+        ),
+        (f"{TIMEOUTS}::test_a_result_has_the_time_until_its_deadline_and_no_more",),
+    ),
+    Switch(
+        "A host is given the time that the workunit allows",
+        Sql(
+            "claim_results",
+            "report_deadline = %(now)s::timestamptz + chosen.delay,",
+            "report_deadline = %(now)s::timestamptz + chosen.delay * 2,",
+        ),
+        (
+            "tests/faces/test_scheduler.py::test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry",
+        ),
+    ),
+    # B8
+    Switch(
+        "Inputs that are still needed are left alone",
+        Both(
+            Sql("lock_deletable_inputs", "file_delete_state IN (1, 3) AND", "", "daemons.sql"),
+            Code("daemons.file_deleter:_INPUT_SOURCES", [0, 1, 3]),
+        ),
+        (f"{DELETER}::test_inputs_that_are_needed_stay",),
+    ),
+    Switch(
+        "Inputs that could not be deleted are tried again",
+        Code("daemons.file_deleter:_INPUT_SOURCES", [1]),
+        (f"{DELETER}::test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour",),
+    ),
+    # B9
+    Switch(
+        "A workunit is rid of its inputs only once they are unlinked",
+        Code("daemons.file_deleter:_drop_references", made=_done_too_early),
+        (f"{DELETER}::test_a_workunit_is_done_only_after_its_inputs_are_unlinked",),
+    ),
+    Switch(
+        "Inputs are kept as long as another workunit names them",
+        Sql(
+            "doom_unused_files",
+            "AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)",
+        ),
+        (f"{DELETER}::test_inputs_go_with_the_last_workunit_that_refers_to_them",),
+    ),
+    # B15
+    Switch(
+        "A workunit that can have no more results has its reason",
+        Code("scheduler.policy.replication:_is_out_of_results", always(False)),
+        (f"{REPLICATION}::test_an_open_workunit_always_has_somebody_to_wait_for",),
+    ),
+    Switch(
+        "A workunit that waits for no batch is found",
+        Sql("waiting_workunits_follow_a_batch", "AND b.after_id IS NULL", "AND FALSE", _INVARIANTS),
+        (f"{FSCK}::test_a_workunit_that_waits_for_no_batch_is_found",),
+    ),
+    # B23
+    Switch(
+        "Unsent results are dropped once there is an answer",
+        Code(
+            "scheduler.policy.settled:judge_settled",
+            made=_keep_unsent(Because.CANONICAL_FOUND),
+        ),
+        (f"{REPLICATION}::test_a_workunit_with_its_answer_drops_what_is_unsent",),
+    ),
+    Switch(
+        "Unsent results are dropped once there is a reason",
+        Code(
+            "scheduler.policy.settled:judge_settled",
+            made=_keep_unsent(Because.WORKUNIT_FAILED),
+        ),
+        (
+            f"{REPLICATION}::test_a_failed_workunit_drops_what_is_unsent_and_leaves_its_successes_unjudged",
+        ),
+    ),
+    # B24
+    Switch(
+        "A result has no outcome before it is over (the law)",
+        Code("scheduler.lifecycle:ResultState", made=_outcome_in_progress),
+        (f"{LIFECYCLE}::test_a_result_state_is_its_server_state_and_its_outcome",),
+    ),
+    Switch(
+        "A result has an outcome when it is over, and only then (the database)",
+        Code(
+            "scheduler.sql.guard:statements",
+            made=_without_constraint("result_has_an_outcome_when_over"),
+        ),
+        (f"{GUARD}::test_the_database_takes_an_outcome_only_of_what_is_over",),
+    ),
+    # B29
+    Switch(
+        "Outputs that come too late are deleted at once",
+        Code("scheduler.policy.settled:judge_settled", made=_judged_settled(_late_files_kept)),
+        (
+            f"{TRANSITIONER}::test_outputs_that_come_after_their_credit_deadline_are_deleted_at_once",
+        ),
+    ),
+    # B36
+    Switch(
+        "Outputs that were deleted and are on disk are found",
+        Code(
+            "scheduler.queries.invariants:_misplaced_outputs",
+            made=_found_of(FileDeleteState.DONE),
+        ),
+        (f"{FSCK}::test_outputs_that_were_deleted_and_are_on_disk_are_found",),
+    ),
+    Switch(
+        "Outputs that are never given up are found",
+        Code("scheduler.queries.invariants:_forgotten_workunits", always([])),
+        (f"{FSCK}::test_outputs_that_are_never_given_up_are_found",),
+    ),
+    # B37
+    Switch(
+        "Outputs stay until the workunit is assimilated",
+        Code("scheduler.policy.settled:judge_settled", made=_judged_settled(_as_if_assimilated)),
+        (
+            f"{TRANSITIONER}::test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones",
+        ),
+    ),
+    Switch(
+        "Outputs that are not canonical go as soon as the workunit is assimilated",
+        Code("scheduler.policy.settled:judge_settled", made=_judged_settled(_kept_to_the_end)),
+        (
+            f"{TRANSITIONER}::test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones",
+        ),
+    ),
+    # B38
+    Switch(
+        "Canonical outputs stay while a result is out",
+        Code(
+            "scheduler.policy.settled:_files_to_delete",
+            made=_files_to_delete(
+                lambda counts, awaited: (replace(counts, in_progress=0), awaited)
+            ),
+        ),
+        (f"{REPLICATION}::test_canonical_outputs_stay_until_every_success_is_judged",),
+    ),
+    Switch(
+        "Canonical outputs stay while a success waits to be judged",
+        Code(
+            "scheduler.policy.settled:_files_to_delete",
+            made=_files_to_delete(lambda counts, _awaited: (counts, [])),
+        ),
+        (f"{REPLICATION}::test_canonical_outputs_stay_until_every_success_is_judged",),
+    ),
+    # B45
+    Switch(
+        "Validation that found no agreement is done",
+        Sql(
+            "settle_validated",
+            "need_validate = verdict.unfinished,",
+            "need_validate = verdict.unfinished OR verdict.canonical_id IS NULL,",
+            "daemons.sql",
+        ),
+        (f"{VALIDATOR}::test_without_a_quorum_one_more_result_is_made",),
+    ),
+    Switch(
+        "Validation that found agreement is done",
+        Sql("settle_validated", "need_validate = verdict.unfinished,", "", "daemons.sql"),
+        (f"{VALIDATOR}::test_two_that_agree_are_valid_and_the_first_is_canonical",),
+    ),
+    # Feature 2
+    Switch(
+        "A workunit outlives the failure of an attempt",
+        Code(
+            "scheduler.policy.replication:has_too_many_errors",
+            lambda _workunit, counts: counts.errors > 0,
+        ),
+        (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
+    ),
+    Switch(
+        "An attempt that failed is followed by another",
+        Code(
+            "scheduler.policy.replication:replicas_wanted",
+            lambda workunit, counts: 0 if counts.total else workunit.target_nresults,
+        ),
+        (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
+    ),
+    # Feature 8
+    Switch(
+        "Successes that were compared in vain are INCONCLUSIVE",
+        Code("scheduler.policy.quorum:check_set", made=_without("inconclusive")),
+        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+    ),
+    Switch(
+        "A success that disagrees is INVALID",
+        Code("scheduler.policy.quorum:check_set", made=_without("invalid")),
+        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+    ),
+    Switch(
+        "A success that agrees is VALID",
+        Code("scheduler.policy.quorum:check_set", made=_without("valid")),
+        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+    ),
+    Switch(
+        "A success of a failed workunit is NO_CHECK, and no other is",
+        Code(
+            "scheduler.policy.settled:_leave_unjudged",
+            made=lambda original: (
+                lambda result, _because: original(result, Because.CANONICAL_FOUND)
+            ),
+        ),
+        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+    ),
+    Switch(
+        "A success that came too late is TOO_LATE, and no other is",
+        Code(
+            "scheduler.policy.settled:_leave_unjudged",
+            made=lambda original: (
+                lambda result, _because: original(result, Because.WORKUNIT_FAILED)
+            ),
+        ),
+        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+    ),
+    # Feature 17
+    Switch(
+        "As many results are made as the target says",
+        Code("scheduler.policy.replication:effective_target", always(1)),
+        (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
+    ),
+    Switch(
+        "Results are compared once the quorum is complete",
+        Code(
+            "scheduler.policy.replication:_is_worth_validating",
+            lambda _workunit, counts, **_: counts.fresh > 0,
+        ),
+        (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
+    ),
+    Switch(
+        "Fewer results than the quorum are not compared",
+        Code("scheduler.policy.quorum:check_set", made=_whatever_came),
+        (f"{QUORUM}::test_more_than_half_of_the_quorum_must_agree",),
+    ),
+    Switch(
+        "More than half of the quorum must agree",
+        Code("scheduler.policy.quorum:majority", always(1)),
+        (f"{QUORUM}::test_more_than_half_of_the_quorum_must_agree",),
+    ),
+    # Feature 20
+    *(
+        Switch(
+            f"The ready-made validator {name} judges",
+            Code(f"daemons.science.{name}:{place}", always(value)),
+            (f"{VALIDATORS_PAGE}::test_each_built_in_validator_decides_by_its_rule",),
+        )
+        for name, place, value in (
+            ("bitwise", "agree", True),
+            ("trivial", "agree", False),
+            ("numeric", "Tolerance.covers", True),
+            ("substring", "prepare", ()),
+        )
+    ),
+    # Feature 73
+    Switch(
+        "An event is one line, whatever its fields",
+        Code("project.logging:_CONTROL", {}),
+        (f"{LOGGING}::test_an_event_is_one_line_of_columns_with_its_fields",),
+    ),
+    Switch(
+        "Events are written with their fields",
+        Code("project.logging:fields", always({})),
+        (f"{LOGGING}::test_an_event_is_one_object_of_json_with_its_fields",),
+    ),
+    Switch(
+        "Events are JSON where the configuration says so",
+        Code("project.logging:JsonLines.format", _unstructured),
+        (f"{LOGGING}::test_an_event_is_one_object_of_json_with_its_fields",),
+    ),
+    # Feature 74
+    *(
+        Switch(
+            f"Nonsense in a variable is refused when it is read ({reader})",
+            Code(f"project.env:{reader}", made=_believed(reader)),
+            (f"{SETTINGS}::test_nonsense_in_a_variable_is_refused_when_settings_are_read",),
+        )
+        for reader in ("integer", "boolean", "choice", "web_url")
+    ),
+    # The invariants of fsck
+    *_clauses(
+        "answer_or_reason",
+        (
+            "(canonical_result_id IS NOT NULL AND error_mask <> 0) OR",
+            "",
+            "test_a_workunit_with_both_an_answer_and_a_reason_is_found",
+        ),
+        (
+            "OR (assimilate_state <> 0 AND canonical_result_id IS NULL AND error_mask = 0)",
+            "",
+            "test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found",
+        ),
+    ),
+    *_clauses(
+        "finished_when_assimilated",
+        (
+            "(assimilate_state = 2) <> (finished_at IS NOT NULL)",
+            "assimilate_state <> 2 AND finished_at IS NOT NULL",
+            "test_an_assimilated_workunit_without_the_time_of_its_end_is_found",
+        ),
+        (
+            "(assimilate_state = 2) <> (finished_at IS NOT NULL)",
+            "assimilate_state = 2 AND finished_at IS NULL",
+            "test_a_workunit_with_the_time_of_its_end_before_it_is_assimilated_is_found",
+        ),
+    ),
+    *_clauses(
+        "outputs_kept_until_assimilated",
+        (
+            "w.assimilate_state <> 2",
+            "FALSE",
+            "test_outputs_given_up_before_assimilation_are_found",
+        ),
+    ),
+    *_clauses(
+        "canonical_outputs_kept_until_judged",
+        (
+            "r.server_state <> 5 OR",
+            "",
+            "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
+        ),
+        (
+            "OR (r.outcome = 1 AND r.validate_state IN (0, 4))",
+            "",
+            "test_canonical_outputs_given_up_before_a_success_is_judged_are_found",
+        ),
+        (
+            "AND w.transition_at IS NULL",
+            "",
+            "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
+        ),
+        (
+            "canonical.file_delete_state <> 0",
+            "TRUE",
+            "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
+        ),
+    ),
+)
