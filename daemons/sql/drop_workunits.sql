@@ -1,5 +1,6 @@
 -- Drop locked, archived workunits with all that is theirs; credit stays.
--- Their batches, locked before them, remember how they ended, and what they have cost.
+-- Their batches, locked before them, remember how they ended, and what they have cost.  Totals of
+-- apps are locked last, and in order: only purgers write them.
 WITH theirs AS MATERIALIZED (
     SELECT r.id
     FROM result AS r
@@ -49,6 +50,7 @@ dropped_refusals AS (
 dropped_results AS (
     DELETE FROM result
     WHERE workunit_id = any(%(ids)s::bigint[])
+    RETURNING app_id, outcome
 ),
 
 dropped_inputs AS (
@@ -59,25 +61,42 @@ dropped_inputs AS (
 dropped AS (
     DELETE FROM workunit
     WHERE id = any(%(ids)s::bigint[])
-    RETURNING id, batch_id, canonical_result_id, retried_as
+    RETURNING
+        id, app_id, batch_id, canonical_result_id, canonical_credit, rsc_fpops_est, retried_as
 ),
 
 ended AS (
     SELECT
         batch_id,
         count(*) FILTER (WHERE canonical_result_id IS NOT NULL) AS done,
-        count(*) FILTER (WHERE canonical_result_id IS NULL AND retried_as IS NULL) AS failed
+        count(*) FILTER (WHERE canonical_result_id IS NULL AND retried_as IS NULL) AS failed,
+        sum(canonical_credit)::double precision AS credit,
+        coalesce(sum(rsc_fpops_est) FILTER (WHERE retried_as IS NULL), 0) AS fpops
     FROM dropped
     WHERE batch_id IS NOT NULL
     GROUP BY batch_id
+),
+
+tried AS (
+    SELECT
+        w.batch_id,
+        count(*) AS results
+    FROM workunit AS w
+    INNER JOIN result AS r ON w.id = r.workunit_id
+    WHERE w.id = any(%(ids)s::bigint[]) AND w.batch_id IS NOT NULL
+    GROUP BY w.batch_id
 ),
 
 remembered AS (
     UPDATE batch AS b
     SET
         purged_done = b.purged_done + ended.done,
-        purged_failed = b.purged_failed + ended.failed
+        purged_failed = b.purged_failed + ended.failed,
+        purged_results = b.purged_results + coalesce(tried.results, 0),
+        purged_credit = b.purged_credit + ended.credit,
+        purged_fpops = b.purged_fpops + ended.fpops
     FROM ended
+    LEFT JOIN tried ON ended.batch_id = tried.batch_id
     WHERE b.id = ended.batch_id
 ),
 
@@ -130,6 +149,34 @@ used AS (
             cpu_seconds = known.cpu_seconds + excluded.cpu_seconds,
             elapsed_seconds = known.elapsed_seconds + excluded.elapsed_seconds,
             credit = known.credit + excluded.credit
+),
+
+totals_of_results AS (
+    INSERT INTO purged_results AS known (app_id, outcome, results)
+    SELECT
+        app_id,
+        outcome,
+        count(*)
+    FROM dropped_results
+    GROUP BY app_id, outcome
+    ORDER BY app_id, outcome
+    ON CONFLICT (app_id, outcome) DO UPDATE
+        SET results = known.results + excluded.results
+),
+
+totals_of_workunits AS (
+    INSERT INTO purged_workunits AS known (app_id, done, failed)
+    SELECT
+        app_id,
+        count(canonical_result_id),
+        count(*) - count(canonical_result_id)
+    FROM dropped
+    GROUP BY app_id
+    ORDER BY app_id
+    ON CONFLICT (app_id) DO UPDATE
+        SET
+            done = known.done + excluded.done,
+            failed = known.failed + excluded.failed
 )
 
 SELECT count(*) FROM dropped

@@ -14,7 +14,14 @@ from scheduler.admin.base import RecordAdmin, StaffAdmin
 from scheduler.admin.confirm import ask_first, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.workunits import may_move, said_of
-from scheduler.models import Batch, BatchUsage, Queue, Workunit
+from scheduler.models import (
+    Batch,
+    BatchUsage,
+    PurgedResults,
+    PurgedWorkunits,
+    Queue,
+    Workunit,
+)
 from scheduler.operations import batches as operations
 from scheduler.policy.roles import Right
 from scheduler.queries.progress import progress_of
@@ -126,6 +133,26 @@ class BatchUsageAdmin(RecordAdmin):
     list_filter = ("day",)
     list_select_related = ("batch",)
     search_fields = ("batch__name",)
+
+
+@admin.register(PurgedWorkunits, site=staff)
+class PurgedWorkunitsAdmin(RecordAdmin):
+    """How many workunits of apps were purged."""
+
+    list_display = ("app", "done", "failed")
+    list_filter = ("app",)
+    list_select_related = ("app",)
+    search_fields = ("app__name",)
+
+
+@admin.register(PurgedResults, site=staff)
+class PurgedResultsAdmin(RecordAdmin):
+    """How many results of apps were purged, by outcome."""
+
+    list_display = ("app", "outcome", "results")
+    list_filter = ("app",)
+    list_select_related = ("app",)
+    search_fields = ("app__name",)
 
 
 @admin.register(Queue, site=staff)

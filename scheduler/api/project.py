@@ -25,7 +25,9 @@ class CountOut(serializers.Serializer[object]):
     """A number of rows."""
 
     value = serializers.IntegerField()
-    exact = serializers.BooleanField(help_text="False where it is an estimate.")
+    exact = serializers.BooleanField(
+        help_text="False if it was counted a while before, at most a minute."
+    )
 
 
 class CountsOut(serializers.DictField):
@@ -79,11 +81,13 @@ class StatusOut(serializers.Serializer[object]):
 
 
 class AppTotalOut(serializers.Serializer[object]):
-    """What an app came to."""
+    """What an app came to, purged work included."""
 
     name = serializers.CharField()
     title = serializers.CharField()
     total_credit = serializers.FloatField()
+    workunits_done = serializers.IntegerField(help_text="Those with an answer.")
+    workunits_failed = serializers.IntegerField(help_text="Those with a reason why not.")
 
 
 class StatisticsOut(serializers.Serializer[object]):
@@ -93,8 +97,8 @@ class StatisticsOut(serializers.Serializer[object]):
     total_credit = serializers.FloatField()
     accounts = CountOut()
     hosts = CountOut()
-    workunits = CountOut(help_text="Those that are not purged yet.")
-    results = CountOut(help_text="Those that are not purged yet.")
+    workunits = CountOut(help_text="All, purged ones included.")
+    results = CountOut(help_text="All, purged ones included.")
     apps = AppTotalOut(many=True)
 
 
@@ -109,7 +113,10 @@ class StatusNow(Endpoint):
         access=Access.PUBLIC,
     )
     def get(self, request: Request) -> Response:
-        """The figures of the status page, at most two seconds old."""
+        """The figures of the status page, purged work included: those of `read_at`.
+
+        They are at most two seconds old, in large tables at most a minute.
+        """
         live = status.current(now=self.now)
         return Response(
             {

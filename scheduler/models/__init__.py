@@ -15,6 +15,8 @@ from scheduler.models.troubles import Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.models.work import (
     Batch,
     BatchUsage,
+    PurgedResults,
+    PurgedWorkunits,
     Queue,
     Result,
     ResultFile,
@@ -49,6 +51,8 @@ __all__ = [
     "Outage",
     "PlanClass",
     "Platform",
+    "PurgedResults",
+    "PurgedWorkunits",
     "Queue",
     "Refusal",
     "Result",

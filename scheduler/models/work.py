@@ -86,6 +86,10 @@ class Batch(models.Model):
     workunits_submitted = models.BigIntegerField(default=0, db_default=0)
     purged_done = models.BigIntegerField(default=0, db_default=0)
     purged_failed = models.BigIntegerField(default=0, db_default=0)
+    # Their results, the credit of their canonical results, and their estimated operations.
+    purged_results = models.BigIntegerField(default=0, db_default=0)
+    purged_credit = models.FloatField(default=0, db_default=0)
+    purged_fpops = models.FloatField(default=0, db_default=0)
     meta = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -132,6 +136,50 @@ class BatchUsage(models.Model):
     def __str__(self) -> str:
         """Show batch and day."""
         return f"batch {self.batch_id}, {self.day}"
+
+
+class PurgedWorkunits(models.Model):
+    """How many workunits of an app the purger dropped, and how they ended.
+
+    Only purgers write here, one row for each app in a transaction: nothing else waits for it.
+    """
+
+    app = models.OneToOneField("scheduler.App", models.CASCADE, related_name="+")
+    done = models.BigIntegerField(default=0, db_default=0)
+    failed = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        """One row for each app."""
+
+        db_table = "purged_workunits"
+        verbose_name_plural = "purged workunits"
+
+    def __str__(self) -> str:
+        """Show the app."""
+        return f"app {self.app_id}"
+
+
+class PurgedResults(models.Model):
+    """How many results of an app with one outcome the purger dropped."""
+
+    app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
+    outcome = models.SmallIntegerField(choices=choices(Outcome))
+    results = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        """One row for each outcome of an app."""
+
+        db_table = "purged_results"
+        verbose_name_plural = "purged results"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["app", "outcome"], name="purged_results_are_one_per_outcome"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        """Show app and outcome."""
+        return f"app {self.app_id}, outcome {self.outcome}"
 
 
 class Workunit(models.Model):

@@ -100,6 +100,8 @@ _SCIENCE = (
     "outage",
     "planclass",
     "platform",
+    "purgedresults",
+    "purgedworkunits",
     "queue",
     "refusal",
     "result",

@@ -1,8 +1,20 @@
--- How many results of a batch are in which server state.
+-- How many results of a batch are in which server state; purged ones are over.
 SELECT
-    result.server_state,
-    count(*) AS results
-FROM workunit
-INNER JOIN result ON workunit.id = result.workunit_id
-WHERE workunit.batch_id = %(batch_id)s::bigint
-GROUP BY result.server_state
+    counted.server_state,
+    sum(counted.results)::bigint AS results
+FROM (
+    SELECT
+        result.server_state,
+        count(*) AS results
+    FROM workunit
+    INNER JOIN result ON workunit.id = result.workunit_id
+    WHERE workunit.batch_id = %(batch_id)s::bigint
+    GROUP BY result.server_state
+    UNION ALL
+    SELECT
+        5 AS server_state,
+        batch.purged_results AS results
+    FROM batch
+    WHERE batch.id = %(batch_id)s::bigint
+) AS counted
+GROUP BY counted.server_state

@@ -25,7 +25,7 @@ class AmbiguousBatch(LookupError):
 class BatchLine:
     """A batch and its workunits: `open` have neither an answer nor a reason why not.
 
-    Purged workunits are not counted; they stand in the archive.
+    Purged workunits are among the answered and the failed; those submitted again are not counted.
     """
 
     id: int
@@ -41,6 +41,7 @@ class BatchLine:
     answered: int
     failed: int
     unassimilated: int
+    unpurged: int
 
     @property
     def state_label(self) -> str:

@@ -1,206 +1,245 @@
-"""Reads: how many rows are in which state, at a bounded cost.
+"""Reads: how much work there is in which state, purged work included, always counted.
 
-A small table is counted exactly, in one scan.  A big one is not: what has a partial index is
-counted through it up to `COUNT_AT_MOST`, and beyond that the planner's own estimates are used and
-marked so.
+Small tables are counted for every reader.  A count of large tables is shared by all processes of
+`VAR_DIR` for some seconds, at most `MAX_KEPT`: one process counts again while the others go on
+with the last count.  Estimates of the planner are never used: they are as old as the last ANALYZE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from django.db.models import Count as CountRows
-from django.db.models import Model, Q, QuerySet
+from django.db import connection, transaction
 
-from scheduler import sql
-from scheduler.lifecycle import AssimilateState, FileDeleteState, Outcome, ServerState
-from scheduler.models import Account, Host, Result, Workunit
+from scheduler import sql, storage
+from scheduler.lifecycle import Outcome, ServerState
 
-#: A table up to this size is counted exactly: scanning it takes some tens of milliseconds.
-SMALL_NBYTES = 16 * 1024 * 1024
-#: How many rows of a partial index are counted one by one.
-COUNT_AT_MOST = 10_000
+_PACKAGE: Final = "scheduler.queries"
+#: Tables up to this size in all are counted for every reader, in some tens of milliseconds.
+SMALL_NBYTES = 64 * 1024 * 1024
+#: A count of large tables serves for a second for each of so many bytes: counting then takes a few
+#: percent of one CPU, however many read it.
+NBYTES_PER_SECOND = 16 * 1024 * 1024
+#: A count serves no longer than this.
+MAX_KEPT: Final = timedelta(seconds=30)
+#: An older count is shown to nobody, also while another process counts again.
+MAX_AGE: Final = timedelta(seconds=60)
+#: A chore of the housekeeper that was not done for so long is late: the longest interval is a day.
+LATE_CHORE: Final = timedelta(days=2)
+#: The file of the last count of large tables, in `VAR_DIR`.
+_NOTICE: Final = "run/counts"
+_LOCK: Final = "count all work"
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number of rows; `exact` is False where it is an estimate."""
+    """A number of rows; `exact` is False if it was counted a while before, at most a minute."""
 
     value: int
     exact: bool = True
 
     @property
     def label(self) -> str:
-        """The number as people read it: estimates by two digits, for more would be a lie.
+        """The number as people read it.
 
-        >>> Count(12345).label, Count(12345, exact=False).label
-        ('12,345', 'about 12,000')
-        >>> Count(0, exact=False).label
-        'few'
+        >>> Count(12345).label
+        '12,345'
         """
-        if self.exact:
-            return f"{self.value:,}"
-        if self.value == 0:
-            return "few"  # too rare to be seen by the planner
-        return f"about {round(self.value, 2 - len(str(self.value))):,}"
-
-
-# How big things are
+        return f"{self.value:,}"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Bytes of the counted tables; rows of these and of their indexes, as the planner believes."""
+class AppCounts:
+    """How many workunits of an app are where; `done` and `failed` include purged ones."""
 
-    nbytes: Mapping[str, int]
-    rows: Mapping[str, float]
-
-    @classmethod
-    def read(cls) -> Sizes:
-        """Ask the catalogue, in one statement."""
-        tables = [model._meta.db_table for model in (Workunit, Result, Account, Host)]
-        names = [*tables, *_INDEXES]
-        found = sql.fetch("status_sizes", {"names": names}, package="scheduler.queries")
-        return cls(
-            nbytes={row["relation"]: row["nbytes"] for row in found},
-            rows={row["relation"]: row["believed"] for row in found},
-        )
-
-    def is_small(self, table: str) -> bool:
-        """Whether a table is counted exactly."""
-        return self.nbytes.get(table, 0) <= SMALL_NBYTES
+    in_progress: int
+    waiting_for_validation: int
+    waiting_for_assimilation: int
+    waiting_for_deletion: int
+    finished: int
+    done: int
+    failed: int
 
 
-#: The partial indexes through which big tables are counted.
-_INDEXES = (
-    "lock_unvalidated",
-    "lease_unassimilated",
-    "read_deletable_inputs",
-    "lock_purgeable",
-    "read_candidates",
-    "results_held_by_host",
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """One count of everything, at `read_at`.
+
+    `apps` has workunits by the app's name, `results` and `outcomes` the number by lower-case name.
+    `waiting` is the number of rows before a daemon, and `oldest` when the first became due.
+    """
+
+    read_at: datetime
+    kept_seconds: float
+    apps: Mapping[str, AppCounts]
+    results: Mapping[str, int]
+    outcomes: Mapping[str, int]
+    people: Mapping[str, int]
+    waiting: Mapping[str, int]
+    deletable_outputs: int
+    oldest: Mapping[str, datetime | None]
+
+    @property
+    def workunits(self) -> dict[str, int]:
+        """All workunits by the five stations of their lives, and the failed, counted beside."""
+        names = (*STATIONS, "failed")
+        return {name: sum(getattr(app, name) for app in self.apps.values()) for name in names}
+
+    def serves(self, now: datetime) -> bool:
+        """Whether it need not be counted again at this moment."""
+        return abs(now - self.read_at) <= timedelta(seconds=self.kept_seconds)
+
+    def may_be_shown(self, now: datetime) -> bool:
+        """Whether it may be shown while another process counts."""
+        return abs(now - self.read_at) <= MAX_AGE
+
+
+#: Where a workunit is: in exactly one of these; purged ones are finished.
+STATIONS: Final = (
+    "in_progress",
+    "waiting_for_validation",
+    "waiting_for_assimilation",
+    "waiting_for_deletion",
+    "finished",
 )
 
 
-def rows(model: type[Model], sizes: Sizes) -> Count:
-    """Count a table, or say how many rows the planner believes it to have."""
-    table = model._meta.db_table
-    if sizes.is_small(table):
-        return Count(model._default_manager.count())
-    return Count(round(sizes.rows[table]), exact=False)
+def current(*, now: datetime) -> Counts:
+    """Count everything, or return the shared count of large tables, at most a minute old."""
+    row = sql.fetch_one("read_counted_nbytes", {}, package=_PACKAGE) or {}
+    nbytes = int(row["nbytes"])
+    if nbytes <= SMALL_NBYTES:
+        return count(now=now, nbytes=0)
+    stored = _stored()
+    if stored is not None and stored.serves(now):
+        return stored
+    with transaction.atomic():
+        if not try_lock():
+            if stored is not None and stored.may_be_shown(now):
+                return stored
+            _wait_for_lock()
+            stored = _stored()
+            if stored is not None and stored.may_be_shown(now):
+                return stored
+        counted = count(now=now, nbytes=nbytes)
+        # While the lock is held: whoever waits for it finds this count.
+        store(counted)
+    return counted
 
 
-def _through(index: str, rows: QuerySet[Any], sizes: Sizes) -> Count:
-    """Count the rows of a partial index one by one up to `COUNT_AT_MOST`, else estimate them."""
-    counted = rows.order_by()[: COUNT_AT_MOST + 1].count()
-    if counted <= COUNT_AT_MOST:
-        return Count(counted)
-    return Count(max(counted, round(sizes.rows.get(index, 0))), exact=False)
+def try_lock() -> bool:
+    """Become the process that counts, until the end of the transaction; False if another is."""
+    return _lock("pg_try_advisory_xact_lock") is True
 
 
-def _shares(table: str, column: str) -> dict[int, float]:
-    params = {"table_name": table, "column_name": column}
-    found = sql.fetch("status_shares", params, package="scheduler.queries")
-    return {row["found"]: row["frequency"] for row in found}
+def _wait_for_lock() -> None:
+    _lock("pg_advisory_xact_lock")
 
 
-# Workunits
-
-_UNVALIDATED = Q(need_validate=True)
-_UNASSIMILATED = Q(assimilate_state=AssimilateState.READY)
-_DELETABLE = Q(file_delete_state__in=[FileDeleteState.READY, FileDeleteState.ERROR])
-_PURGEABLE = Q(file_delete_state=FileDeleteState.DONE)
-
-
-def workunits(sizes: Sizes) -> dict[str, Count]:
-    """Sort every workunit into one of five stations of its life, and count the failed beside."""
-    if sizes.is_small("workunit"):
-        assimilated = Q(assimilate_state=AssimilateState.DONE)
-        computing = Q(assimilate_state=AssimilateState.INIT)
-        counted = Workunit.objects.aggregate(
-            in_progress=CountRows("id", filter=computing & ~_UNVALIDATED),
-            waiting_for_validation=CountRows("id", filter=computing & _UNVALIDATED),
-            waiting_for_assimilation=CountRows("id", filter=_UNASSIMILATED),
-            waiting_for_deletion=CountRows("id", filter=assimilated & ~_PURGEABLE),
-            finished=CountRows("id", filter=_PURGEABLE),
-            failed=CountRows("id", filter=~Q(error_mask=0)),
-        )
-        return {name: Count(value) for name, value in counted.items()}
-    return _many_workunits(sizes)
+def _lock(function: str) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}(hashtextextended(%s, 0))", [_LOCK])
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
-def _many_workunits(sizes: Sizes) -> dict[str, Count]:
-    found = Workunit.objects
-    later = {
-        "waiting_for_validation": _through("lock_unvalidated", found.filter(_UNVALIDATED), sizes),
-        "waiting_for_assimilation": _through(
-            "lease_unassimilated", found.filter(_UNASSIMILATED), sizes
-        ),
-        "waiting_for_deletion": _through("read_deletable_inputs", found.filter(_DELETABLE), sizes),
-        "finished": _through("lock_purgeable", found.filter(_PURGEABLE), sizes),
-    }
-    total = round(sizes.rows["workunit"])
-    without_error = _shares("workunit", "error_mask").get(0, 1.0)
-    return {
-        "in_progress": Count(max(0, total - sum(c.value for c in later.values())), exact=False),
-        **later,
-        "failed": Count(round(total * (1 - without_error)), exact=False),
-    }
+# Counting
 
 
-# Results
-
-
-def results(sizes: Sizes) -> tuple[dict[str, Count], dict[str, Count]]:
-    """Count results by server state, and those that are over by outcome."""
-    if sizes.is_small("result"):
-        return _few_results()
-    found = Result.objects
-    total = sizes.rows["result"]
-    states = _shares("result", "server_state")
-    shares = _shares("result", "outcome")
-    return (
-        {
-            "inactive": Count(round(total * states.get(ServerState.INACTIVE, 0)), exact=False),
-            "unsent": _through(
-                "read_candidates", found.filter(server_state=ServerState.UNSENT), sizes
-            ),
-            "in_progress": _through(
-                "results_held_by_host", found.filter(server_state=ServerState.IN_PROGRESS), sizes
-            ),
-            "over": Count(round(total * states.get(ServerState.OVER, 0)), exact=False),
+def count(*, now: datetime, nbytes: int) -> Counts:
+    """Count everything in three statements; `nbytes` of tables decide how long it serves."""
+    workunits = sql.fetch("count_workunits", {"now": now}, package=_PACKAGE)
+    results = sql.fetch("count_results", {"now": now}, package=_PACKAGE)
+    others = sql.fetch_one("count_others", {"late": now - LATE_CHORE}, package=_PACKAGE) or {}
+    apps = {row["app"]: _app(row) for row in workunits}
+    return Counts(
+        read_at=now,
+        kept_seconds=min(MAX_KEPT.total_seconds(), nbytes / NBYTES_PER_SECOND),
+        apps=apps,
+        results={
+            state.name.lower(): _sum(results, "results", server_state=state)
+            for state in ServerState
         },
-        {
-            outcome.name.lower(): Count(round(total * shares.get(outcome, 0)), exact=False)
+        outcomes={
+            outcome.name.lower(): _sum(results, "results", outcome=outcome)
             for outcome in Outcome
             if outcome is not Outcome.INIT
         },
+        people={"accounts": others["accounts"], "hosts": others["hosts"]},
+        waiting={
+            "transitioner": _sum(workunits, "due"),
+            "timeout_checker": _sum(results, "overdue"),
+            "validator": sum(app.waiting_for_validation for app in apps.values()),
+            "assimilator": sum(app.waiting_for_assimilation for app in apps.values()),
+            "trickle_handler": others["trickles"],
+            "file_deleter": sum(app.waiting_for_deletion for app in apps.values()),
+            "purger": _sum(workunits, "purgeable"),
+            "housekeeper": others["late_chores"],
+        },
+        deletable_outputs=_sum(results, "deletable"),
+        oldest={
+            "transitioner": _earliest(row["due_since"] for row in workunits),
+            "timeout_checker": _earliest(row["overdue_since"] for row in results),
+        },
     )
 
 
-def _few_results() -> tuple[dict[str, Count], dict[str, Count]]:
-    states = dict.fromkeys(ServerState, 0)
-    outcomes = dict.fromkeys(Outcome, 0)
-    del outcomes[Outcome.INIT]
-    groups = Result.objects.order_by().values_list("server_state", "outcome")
-    for state, outcome, found in groups.annotate(found=CountRows("id")):
-        states[ServerState(state)] += found
-        if state == ServerState.OVER:
-            outcomes[Outcome(outcome)] += found
-    return (
-        {state.name.lower(): Count(found) for state, found in states.items()},
-        {outcome.name.lower(): Count(found) for outcome, found in outcomes.items()},
+def _app(row: Mapping[str, Any]) -> AppCounts:
+    return AppCounts(
+        in_progress=row["in_progress"],
+        waiting_for_validation=row["waiting_for_validation"],
+        waiting_for_assimilation=row["waiting_for_assimilation"],
+        waiting_for_deletion=row["waiting_for_deletion"],
+        finished=row["purgeable"] + row["purged_done"] + row["purged_failed"],
+        done=row["done"] + row["purged_done"],
+        failed=row["failed"] + row["purged_failed"],
     )
 
 
-def deletable_outputs() -> Count:
-    """Count the results whose outputs are to be deleted, as far as it is worth while."""
-    return capped(Result.objects.filter(_DELETABLE))
+def _sum(rows: list[dict[str, Any]], column: str, **wanted: int) -> int:
+    return sum(
+        row[column] for row in rows if all(row[name] == value for name, value in wanted.items())
+    )
 
 
-def capped(rows: QuerySet[Any]) -> Count:
-    """Count rows that an index leads to, `COUNT_AT_MOST` of them at the most."""
-    counted = rows.order_by()[: COUNT_AT_MOST + 1].count()
-    return Count(min(counted, COUNT_AT_MOST), exact=counted <= COUNT_AT_MOST)
+def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+# The shared count of large tables
+
+
+def store(counted: Counts) -> None:
+    """Share a count with all processes of `VAR_DIR`; one that cannot be written is not shared."""
+    with contextlib.suppress(OSError):
+        storage.put_notice(_NOTICE, asdict(counted))
+
+
+def forget() -> None:
+    """Drop the shared count."""
+    storage.put_notice(_NOTICE, None)
+
+
+def _stored() -> Counts | None:
+    """The shared count; None if there is none, or it is that of another version."""
+    kept = storage.notice(_NOTICE)
+    if kept is None:
+        return None
+    try:
+        return Counts(
+            **kept
+            | {
+                "read_at": datetime.fromisoformat(kept["read_at"]),
+                "apps": {name: AppCounts(**app) for name, app in kept["apps"].items()},
+                "oldest": {
+                    name: moment and datetime.fromisoformat(moment)
+                    for name, moment in kept["oldest"].items()
+                },
+            }
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None

@@ -1,4 +1,5 @@
--- Batches, newest first, with how many of their workunits are where.
+-- Batches, newest first, with how many of their workunits are where; purged ones are finished, and
+-- a failed one that was submitted again is counted no more.
 SELECT
     batch.id,
     batch.name,
@@ -8,22 +9,26 @@ SELECT
     batch.created_at,
     batch.expire_at,
     batch.accelerate,
-    counted.workunits,
+    counted.workunits + batch.purged_done + batch.purged_failed AS workunits,
     counted.open,
-    counted.answered,
-    counted.failed,
-    counted.unassimilated
+    counted.answered + batch.purged_done AS answered,
+    counted.failed + batch.purged_failed AS failed,
+    counted.unassimilated,
+    counted.unpurged
 FROM batch
 INNER JOIN account ON batch.submitter_id = account.id
 LEFT JOIN app ON batch.app_id = app.id
 CROSS JOIN LATERAL (
     SELECT
-        count(*) AS workunits,
+        count(*) AS unpurged,
+        count(*) FILTER (WHERE workunit.retried_as IS NULL) AS workunits,
         count(*) FILTER (
             WHERE workunit.canonical_result_id IS NULL AND workunit.error_mask = 0
         ) AS open,
         count(*) FILTER (WHERE workunit.canonical_result_id IS NOT NULL) AS answered,
-        count(*) FILTER (WHERE workunit.error_mask <> 0) AS failed,
+        count(*) FILTER (
+            WHERE workunit.error_mask <> 0 AND workunit.retried_as IS NULL
+        ) AS failed,
         count(*) FILTER (WHERE workunit.assimilate_state <> 2) AS unassimilated
     FROM workunit
     WHERE workunit.batch_id = batch.id

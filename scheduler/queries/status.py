@@ -7,30 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
-from django.db.models import Min, QuerySet
 
 from scheduler import storage
-from scheduler.lifecycle import ServerState
-from scheduler.models import (
-    Account,
-    App,
-    AppVersion,
-    CreditEntry,
-    Heartbeat,
-    Host,
-    Result,
-    TrickleUp,
-    Workunit,
-)
+from scheduler.models import App, AppVersion, CreditEntry
 from scheduler.queries import counts
-from scheduler.queries.counts import Count
+from scheduler.queries.counts import Count, Counts
 
 #: How long one reading serves everybody who asks.
 KEEP = timedelta(seconds=2)
 #: How many of the newest valid results are shown.
 LATEST = 8
-#: The longest interval of the housekeeper's chores is a day.
-LATE_CHORE = timedelta(days=2)
 
 _CACHE_KEY = "manyhands.status"
 
@@ -79,7 +65,7 @@ class ValidLine:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything that the status page says."""
+    """Everything that the status page shows; the counts are those of `read_at`."""
 
     read_at: datetime
     workunits: dict[str, Count]
@@ -87,6 +73,7 @@ class Status:
     outcomes: dict[str, Count]
     people: dict[str, Count]
     stations: tuple[Station, ...]
+    counted: Counts
     apps: tuple[AppLine, ...]
     latest: tuple[ValidLine, ...]
 
@@ -110,68 +97,68 @@ def current(*, now: datetime) -> Status:
 
 
 def forget() -> None:
-    """Drop the kept reading, so that the next reader sees what stands in the tables now."""
+    """Drop the kept readings, so that the next reader sees what stands in the tables now."""
+    forget_own()
+    counts.forget()
+
+
+def forget_own() -> None:
+    """Drop the reading that this process keeps."""
     cache.delete(_CACHE_KEY)
 
 
 def read(*, now: datetime) -> Status:
-    """Read the status from the tables."""
-    sizes = counts.Sizes.read()
-    workunits = counts.workunits(sizes)
-    results, outcomes = counts.results(sizes)
+    """Read the status from the tables; large ones as they were counted last."""
+    counted = counts.current(now=now)
+    exact = now - counted.read_at <= KEEP
     return Status(
-        read_at=now,
-        workunits=workunits,
-        results=results,
-        outcomes=outcomes,
-        people={
-            "accounts": counts.rows(Account, sizes),
-            "hosts": counts.rows(Host, sizes),
-        },
-        stations=_with_lives(_stations(workunits, now), now),
+        read_at=counted.read_at,
+        workunits=_each(counted.workunits, exact=exact),
+        results=_each(counted.results, exact=exact),
+        outcomes=_each(counted.outcomes, exact=exact),
+        people=_each(counted.people, exact=exact),
+        stations=_with_lives(_stations(counted, exact=exact), now),
+        counted=counted,
         apps=_apps(),
         latest=_latest(),
     )
 
 
+def _each(numbers: Mapping[str, int], *, exact: bool) -> dict[str, Count]:
+    return {name: Count(number, exact) for name, number in numbers.items()}
+
+
 # Daemons
 
 
-def _stations(workunits: Mapping[str, Count], now: datetime) -> tuple[Station, ...]:
-    """What lies before each daemon, in the order in which a workunit meets them."""
-    due = Workunit.objects.filter(transition_at__lte=now)
-    overdue = Result.objects.filter(server_state=ServerState.IN_PROGRESS, report_deadline__lte=now)
-    return (
+#: What each daemon does, in the order in which a workunit meets them.
+_DOES = {
+    "transitioner": "decides what each workunit needs next",
+    "timeout_checker": "gives up results whose deadline has passed",
+    "validator": "compares results",
+    "assimilator": "hands answers to the science",
+    "trickle_handler": "takes messages of running results",
+    "file_deleter": "deletes files nobody needs",
+    "purger": "archives finished workunits",
+    "housekeeper": "does daily chores",
+}
+
+
+def _stations(counted: Counts, *, exact: bool) -> tuple[Station, ...]:
+    return tuple(
         Station(
-            "transitioner",
-            "decides what each workunit needs next",
-            counts.capped(due),
-            _age(due.aggregate(at=Min("transition_at"))["at"], now),
-        ),
-        Station(
-            "timeout_checker",
-            "gives up results whose deadline has passed",
-            counts.capped(overdue),
-            _age(overdue.aggregate(at=Min("report_deadline"))["at"], now),
-        ),
-        Station("validator", "compares results", workunits["waiting_for_validation"]),
-        Station(
-            "assimilator", "hands answers to the science", workunits["waiting_for_assimilation"]
-        ),
-        Station(
-            "trickle_handler",
-            "takes messages of running results",
-            counts.capped(TrickleUp.objects.filter(handled_at=None)),
-        ),
-        Station("file_deleter", "deletes files nobody needs", workunits["waiting_for_deletion"]),
-        Station("purger", "archives finished workunits", workunits["finished"]),
-        Station("housekeeper", "does daily chores", counts.capped(_late_chores(now))),
+            daemon,
+            does,
+            Count(counted.waiting[daemon], exact),
+            _behind(counted.oldest.get(daemon), counted.read_at),
+        )
+        for daemon, does in _DOES.items()
     )
 
 
-def _late_chores(now: datetime) -> QuerySet[Heartbeat]:
-    """Chores that were not done for longer than any of their intervals."""
-    return Heartbeat.objects.filter(name__startswith="chore ", seen_at__lt=now - LATE_CHORE)
+def _behind(oldest: datetime | None, read_at: datetime) -> timedelta | None:
+    """How long the oldest row had been due when it was read; None if none was."""
+    return None if oldest is None or oldest > read_at else read_at - oldest
 
 
 def _with_lives(stations: tuple[Station, ...], now: datetime) -> tuple[Station, ...]:

@@ -1,4 +1,5 @@
--- One submitter's batches, one of them or all that are not retired, with how far they are.
+-- One submitter's batches, one of them or all that are not retired, with how far they are; purged
+-- work is included, and a failed workunit that was submitted again is counted no more.
 SELECT
     b.id,
     b.name,
@@ -10,10 +11,10 @@ SELECT
     w.total + b.purged_done + b.purged_failed AS total,
     w.done + b.purged_done AS done,
     w.failed + b.purged_failed AS failed,
-    w.credit,
-    w.fpops,
+    w.credit + b.purged_credit AS credit,
+    w.fpops + b.purged_fpops AS fpops,
     w.last_finished_at,
-    c.cpu_time
+    c.cpu_time + p.cpu_time AS cpu_time
 FROM batch AS b
 LEFT JOIN app AS a ON b.app_id = a.id
 CROSS JOIN LATERAL (
@@ -25,7 +26,7 @@ CROSS JOIN LATERAL (
         coalesce(sum(one.rsc_fpops_est), 0) AS fpops,
         max(one.finished_at) AS last_finished_at
     FROM workunit AS one
-    WHERE one.batch_id = b.id
+    WHERE one.batch_id = b.id AND one.retried_as IS NULL
 ) AS w
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(r.cpu_time), 0) AS cpu_time
@@ -33,6 +34,11 @@ CROSS JOIN LATERAL (
     INNER JOIN result AS r ON one.id = r.workunit_id
     WHERE one.batch_id = b.id AND %(with_cpu_time)s::boolean
 ) AS c
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(known.cpu_seconds), 0) AS cpu_time
+    FROM batch_usage AS known
+    WHERE known.batch_id = b.id AND %(with_cpu_time)s::boolean
+) AS p
 WHERE
     b.submitter_id = %(account_id)s::bigint
     AND (b.id = %(batch_id)s::bigint OR (%(batch_id)s::bigint IS NULL AND b.state <> 4))

@@ -7,21 +7,23 @@ from datetime import datetime
 
 from scheduler.models import App
 from scheduler.queries import status
-from scheduler.queries.counts import Count
+from scheduler.queries.counts import AppCounts, Count
 
 
 @dataclass(frozen=True, slots=True)
 class AppTotal:
-    """What an app came to."""
+    """What an app came to, purged work included."""
 
     name: str
     title: str
     total_credit: float
+    workunits_done: int
+    workunits_failed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the project came to; workunits and results are those that are not purged yet."""
+    """What the project came to, purged work included."""
 
     read_at: datetime
     total_credit: float
@@ -36,7 +38,7 @@ def current(*, now: datetime) -> Totals:
     """Add up; the counts are those of the status page, at most as old."""
     live = status.current(now=now)
     apps = tuple(
-        AppTotal(app.name, app.user_friendly_name or app.name, float(app.total_credit))
+        _app_total(app, live.counted.apps.get(app.name))
         for app in App.objects.only("name", "user_friendly_name", "total_credit").order_by("name")
     )
     return Totals(
@@ -47,6 +49,17 @@ def current(*, now: datetime) -> Totals:
         workunits=_sum(live.workunits),
         results=_sum(live.results),
         apps=apps,
+    )
+
+
+def _app_total(app: App, counted: AppCounts | None) -> AppTotal:
+    return AppTotal(
+        name=app.name,
+        title=app.user_friendly_name or app.name,
+        total_credit=float(app.total_credit),
+        # None: published since the last count.
+        workunits_done=counted.done if counted else 0,
+        workunits_failed=counted.failed if counted else 0,
     )
 
 

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from scheduler import storage
 from scheduler.models import Workunit
 from scheduler.operations import account_keys
-from scheduler.queries import counts, remote_outputs
+from scheduler.queries import remote_outputs, status
 from scheduler.queries.remote_outputs import Owned, Row
 from scheduler.rpc.submission import xml_reply
 from scheduler.wire import submission_replies as wire
@@ -165,18 +165,16 @@ _COMMANDS: Final[Mapping[str, Callable[[Asked, datetime], HttpResponseBase]]] = 
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def server_status(request: HttpRequest) -> HttpResponseBase:
-    """Say how much work there is, as BOINC's libraries ask for it; estimates where it is a lot."""
+    """Say how much work there is, as BOINC's libraries ask for it."""
     if request.GET.get("counts", "0") in {"", "0"}:
         return _error("only counts=1 is answered here. Hint: /status.json has all figures.")
-    sizes = counts.Sizes.read()
-    results, _ = counts.results(sizes)
-    workunits = counts.workunits(sizes)
+    counted = status.current(now=timezone.now()).counted
     said = {
-        "results_ready_to_send": results["unsent"],
-        "results_in_progress": results["in_progress"],
-        "results_need_file_delete": counts.deletable_outputs(),
-        "wus_need_validate": workunits["waiting_for_validation"],
-        "wus_need_assimilate": workunits["waiting_for_assimilation"],
-        "wus_need_file_delete": workunits["waiting_for_deletion"],
+        "results_ready_to_send": counted.results["unsent"],
+        "results_in_progress": counted.results["in_progress"],
+        "results_need_file_delete": counted.deletable_outputs,
+        "wus_need_validate": counted.waiting["validator"],
+        "wus_need_assimilate": counted.waiting["assimilator"],
+        "wus_need_file_delete": counted.waiting["file_deleter"],
     }
-    return xml_reply(wire.counts({name: count.value for name, count in said.items()}))
+    return xml_reply(wire.counts(said))

@@ -83,7 +83,7 @@ def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
 
 @require_safe
 def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
-    """The same numbers for machines; `estimated` names those that are not exact."""
+    """The same numbers for machines, as they were counted at `read_at`."""
     live = status.current(now=timezone.now())
     groups = _groups(live)
     answer = JsonResponse(
@@ -114,12 +114,6 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
                     ],
                 }
                 for app in live.apps
-            ],
-            "estimated": [
-                f"{group}.{name}"
-                for group, counts in groups.items()
-                for name, count in counts.items()
-                if not count.exact
             ],
             "labels": _labels(live, groups),
         }

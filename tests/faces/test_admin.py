@@ -81,6 +81,8 @@ RECORDS = [
         "JobFile",
         "LedgerEntry",
         "LoginNetwork",
+        "PurgedResults",
+        "PurgedWorkunits",
         "Result",
         "ResultFile",
         "SubmitterApp",
@@ -115,6 +117,13 @@ def admin(chief: Account) -> Client:
     return client
 
 
+def purge_some(batch: Batch, now: datetime) -> None:
+    """Leave what a purge leaves."""
+    models.BatchUsage.objects.create(batch=batch, day=now.date())
+    models.PurgedWorkunits.objects.create(app=batch.app, done=2, failed=1)
+    models.PurgedResults.objects.create(app=batch.app, outcome=1, results=4)
+
+
 @pytest.fixture
 def rows(chief: Account, now: datetime) -> dict[str, Any]:
     """Two rows of everything that has relations, so that a query per row would show."""
@@ -124,7 +133,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     team = models.Team.objects.create(name="Team", founder=chief, created_at=now)
     Account.objects.filter(pk=chief.pk).update(team=team)
     batch = Batch.objects.create(name="all", submitter=chief, app=app, created_at=now)
-    models.BatchUsage.objects.create(batch=batch, day=now.date())
+    purge_some(batch, now)
     models.Queue.objects.create(name="urgent", app=app, created_at=now)
     made: dict[str, Any] = {"app": app, "batch": batch, "workunits": [], "results": []}
     models.PlanClass.objects.create(name="mt", created_at=now)

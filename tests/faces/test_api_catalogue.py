@@ -212,7 +212,15 @@ def test_totals_are_public(client):
     said = client.get("/api/v1/statistics").json()
     assert said["total_credit"] == 17
     assert said["workunits"] == {"value": 1, "exact": True}
-    assert said["apps"] == [{"name": "primes", "title": "primes", "total_credit": 17}]
+    assert said["apps"] == [
+        {
+            "name": "primes",
+            "title": "primes",
+            "total_credit": 17,
+            "workunits_done": 0,
+            "workunits_failed": 0,
+        }
+    ]
 
 
 def test_a_bad_token_does_not_keep_anybody_from_what_is_public():

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -19,7 +18,7 @@ from scheduler.config import AccountCreation
 from scheduler.lifecycle import AssimilateState, FileDeleteState
 from scheduler.models import Account, App, AppVersion, CreditEntry, Platform
 from scheduler.operations import maintenance
-from scheduler.queries import counts, status
+from scheduler.queries import status
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled
 
@@ -150,7 +149,6 @@ def test_results_are_counted_by_state_and_those_over_by_outcome(app: App, client
         "client_error": 1,
     }
     assert said["people"] == {"accounts": 1, "hosts": 1}
-    assert said["estimated"] == []
 
 
 def test_every_figure_of_the_page_has_its_label_in_the_json(client: Client) -> None:
@@ -214,28 +212,6 @@ def test_a_volunteer_is_called_by_name_and_never_by_e_mail(app: App, client: Cli
 def test_a_name_full_of_markup_is_shown_as_text(app: App, client: Client) -> None:
     App.objects.filter(pk=app.pk).update(user_friendly_name="<script>alert(1)</script>")
     assert "<script>alert" not in client.get("/").content.decode()
-
-
-def test_big_tables_are_estimated_and_say_so(
-    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = a_host()
-    for number in range(40):
-        workunit = a_workunit(app, need_validate=number < 10)
-        a_result(workunit, "success", host=host)
-        a_result(workunit)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE workunit, result, account, host")
-    monkeypatch.setattr(counts, "SMALL_NBYTES", -1)
-    monkeypatch.setattr(counts, "COUNT_AT_MOST", 20)
-    said = numbers(client)
-    assert said["workunits"]["waiting_for_validation"] == 10
-    assert said["workunits"]["in_progress"] == 30
-    assert said["results"]["unsent"] == 40
-    assert said["outcomes"]["success"] == 40
-    assert "results.unsent" in said["estimated"]
-    assert "workunits.waiting_for_validation" not in said["estimated"]
-    assert said["labels"]["results.unsent"] == "about 40"
 
 
 def test_any_number_of_readers_cost_one_reading(

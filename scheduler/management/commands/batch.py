@@ -135,7 +135,7 @@ def _preview(action: str, batch: Batch) -> Answer:
         "abort": f"cancel {plural(line.open, 'workunit')} with {results['in_progress']} results "
         "in progress",
         "retire": "put it away",
-        "delete": f"drop its row; {plural(line.workunits, 'workunit')} are not purged yet",
+        "delete": f"drop its row; {plural(line.unpurged, 'workunit')} are not purged yet",
     }[action]
     return Answer(
         f"Would {would} (batch {line.name}, {line.state_label}). Nothing was done.",

@@ -10,6 +10,7 @@ SHARES_KEPT = "tests/database/test_shares.py"
 SUBMISSION = "tests/pure/policy/test_submission.py"
 BATCH_TAILS = "tests/faces/test_batch_tails.py"
 BATCHES = "tests/database/test_batches.py"
+COUNTS = "tests/database/test_counts.py"
 MAINTENANCE = "tests/database/test_maintenance.py"
 
 RULES = (
@@ -88,6 +89,21 @@ RULES = (
         "An accelerated batch is sent before others",
         Sql("accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
         (BATCHES,),
+    ),
+    Switch(
+        "Purged work stays in the totals",
+        Sql(
+            "count_workunits",
+            "coalesce(purged.done, 0) AS purged_done",
+            "0 AS purged_done",
+            "scheduler.queries",
+        ),
+        (COUNTS,),
+    ),
+    Switch(
+        "Large tables are counted again in time",
+        Code("scheduler.queries.counts:Counts.serves", always(True)),
+        (COUNTS,),
     ),
     Switch(
         "Maintenance turns requests away",

@@ -1,0 +1,10 @@
+-- How many accounts, hosts and unanswered trickles there are, and chores that are late.
+SELECT
+    (SELECT count(*) FROM account) AS accounts,
+    (SELECT count(*) FROM host) AS hosts,
+    (SELECT count(*) FROM trickle_up WHERE trickle_up.handled_at IS NULL) AS trickles,
+    (
+        SELECT count(*)
+        FROM heartbeat
+        WHERE heartbeat.name LIKE 'chore %%' AND heartbeat.seen_at < %(late)s::timestamptz
+    ) AS late_chores

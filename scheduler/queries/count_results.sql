@@ -1,0 +1,22 @@
+-- How many results are in which state, and how many the purger dropped with which outcome: one scan.
+SELECT
+    result.server_state,
+    result.outcome,
+    count(*) AS results,
+    count(*) FILTER (WHERE result.file_delete_state IN (1, 3)) AS deletable,
+    count(*) FILTER (
+        WHERE result.server_state = 4 AND result.report_deadline <= %(now)s::timestamptz
+    ) AS overdue,
+    min(result.report_deadline) FILTER (WHERE result.server_state = 4) AS overdue_since
+FROM result
+GROUP BY result.server_state, result.outcome
+UNION ALL
+SELECT
+    5 AS server_state,
+    purged.outcome,
+    sum(purged.results)::bigint AS results,
+    0 AS deletable,
+    0 AS overdue,
+    NULL AS overdue_since
+FROM purged_results AS purged
+GROUP BY purged.outcome

@@ -1,0 +1,205 @@
+"""Counts of all work: exact, at most a minute old, and purged work stays in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from daemons import purger
+from scheduler.lifecycle import AssimilateState, FileDeleteState
+from scheduler.models import Batch, Workunit
+from scheduler.queries import batches, counts, remote_submission, status, totals
+from scheduler.queries.progress import progress_of
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+from tests.rows import a_result, a_workunit, an_account, an_app, hours, settled, update
+from tests.scientists import a_batch
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    status.forget()
+    yield
+    status.forget()
+
+
+@pytest.fixture
+def big_tables(monkeypatch):
+    """Tables of any size are counted as large ones are."""
+    monkeypatch.setattr(counts, "SMALL_NBYTES", -1)
+
+
+def seen(now=NOON):
+    """What a process sees that has read nothing yet."""
+    status.forget_own()
+    return status.current(now=now)
+
+
+def values(found):
+    return {name: count.value for name, count in found.items() if count.value}
+
+
+# Large tables
+
+
+def test_large_tables_are_counted_and_not_estimated(big_tables):
+    app = an_app()
+    for _ in range(3):
+        a_workunit(app)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE workunit, result")
+    cancelled = Workunit.objects.order_by("id")[:2]
+    for workunit in cancelled:
+        settled(workunit, assimilate_state=AssimilateState.DONE)
+    assert values(seen().workunits) == {"in_progress": 1, "waiting_for_deletion": 2, "failed": 2}
+
+
+def test_counts_of_large_tables_are_at_most_a_minute_old(big_tables):
+    app = an_app()
+    workunits = [a_workunit(app) for _ in range(3)]
+    assert values(seen().workunits) == {"in_progress": 3}
+    for workunit in workunits:
+        settled(workunit, assimilate_state=AssimilateState.DONE)
+    after = seen(NOON + counts.MAX_AGE)
+    assert values(after.workunits) == {"waiting_for_deletion": 3, "failed": 3}
+    assert after.read_at == NOON + counts.MAX_AGE
+
+
+def test_processes_share_one_count_of_large_tables(big_tables, monkeypatch):
+    monkeypatch.setattr(counts, "NBYTES_PER_SECOND", 1)
+    a_workunit()
+    first = seen()
+    a_workunit()
+    with CaptureQueriesContext(connection) as captured:
+        again = seen(NOON + timedelta(seconds=20))
+    assert values(again.workunits) == values(first.workunits)
+    assert (again.read_at, again.workunits["in_progress"].exact) == (NOON, False)
+    assert not any("FROM workunit" in query["sql"] for query in captured.captured_queries)
+
+
+def test_counts_that_another_process_is_renewing_are_shown_meanwhile(big_tables, monkeypatch):
+    monkeypatch.setattr(counts, "try_lock", lambda: False)
+    a_workunit()
+    counts.store(counts.count(now=NOON, nbytes=0))
+    a_workunit()
+    assert values(seen(NOON + timedelta(seconds=50)).workunits) == {"in_progress": 1}
+
+
+def test_small_tables_are_counted_at_once(monkeypatch):
+    a_workunit()
+    assert values(seen().workunits) == {"in_progress": 1}
+    a_workunit()
+    assert values(seen().workunits) == {"in_progress": 2}
+
+
+def test_what_waits_for_a_daemon_is_counted_to_the_last_row():
+    app = an_app()
+    for _ in range(4):
+        a_workunit(app)
+    waiting = {one.daemon: one for one in seen().stations}
+    assert waiting["transitioner"].waiting.label == "4"
+
+
+def test_counting_costs_a_constant_number_of_statements(big_tables):
+    numbers = []
+    for _ in range(2):
+        for _ in range(5):
+            a_result(a_workunit())
+        with CaptureQueriesContext(connection) as captured:
+            seen(NOON + len(numbers) * counts.MAX_AGE)
+        numbers.append(len(captured))
+    assert numbers[0] == numbers[1]
+
+
+# After the purge
+
+
+def purgeable(app, batch=None, *, done=True, credit=7):
+    workunit = a_workunit(app, batch=batch, transition_at=None, rsc_fpops_est=1e12)
+    word, fields = ("valid", {"granted_credit": credit}) if done else ("error", {})
+    result = a_result(workunit, word, file_delete_state=FileDeleteState.DONE, **fields)
+    if done:
+        update(workunit, canonical_credit=credit)
+    return settled(
+        workunit,
+        result if done else None,
+        assimilate_state=AssimilateState.DONE,
+        file_delete_state=FileDeleteState.DONE,
+    )
+
+
+def purge():
+    a_pass(purger, now=hours(10_000))
+    assert not Workunit.objects.exists()
+
+
+def test_purged_work_stays_in_the_totals_of_the_project_and_of_its_apps():
+    primes, other = an_app("primes"), an_app("other")
+    for app, done in ((primes, True), (primes, False), (other, True)):
+        purgeable(app, done=done)
+    before = seen(), totals.current(now=NOON)
+    assert values(before[0].outcomes) == {"success": 2, "client_error": 1}
+    purge()
+    after = seen(), totals.current(now=NOON)
+    assert after[0].workunits == before[0].workunits
+    assert (after[0].results, after[0].outcomes) == (before[0].results, before[0].outcomes)
+    assert after[1] == before[1]
+    assert {one.name: (one.workunits_done, one.workunits_failed) for one in after[1].apps} == {
+        "other": (1, 0),
+        "primes": (1, 1),
+    }
+    purger_line = {one.daemon: one for one in after[0].stations}["purger"]
+    assert purger_line.waiting.value == 0
+
+
+def test_purged_work_stays_in_the_lines_of_batches():
+    eve, app = an_account("eve"), an_app()
+    batch = a_batch("mine", eve, app=app)
+    purgeable(app, batch)
+    purgeable(app, batch, done=False)
+    before = batches.line(batch.pk), batches.results_of(batch.pk)
+    assert (before[0].workunits, before[0].answered, before[0].failed) == (2, 1, 1)
+    purge()
+    after = batches.line(batch.pk), batches.results_of(batch.pk)
+    assert (replace(after[0], unpurged=2), after[1]) == before
+    assert after[0].unpurged == 0
+
+
+def test_purged_work_stays_in_what_programs_of_boinc_read_of_a_batch():
+    eve, app = an_account("eve"), an_app()
+    batch = a_batch("mine", eve, app=app)
+    purgeable(app, batch)
+    purgeable(app, batch, done=False)
+    before = remote_submission.batch(eve, batch.pk, with_cpu_time=True)
+    assert (before.total, before.credit, before.fpops) == (2, 7, 2e12)
+    purge()
+    after = remote_submission.batch(eve, batch.pk, with_cpu_time=True)
+    assert replace(after, last_finished_at=before.last_finished_at) == before
+
+
+def test_all_who_count_a_batch_leave_out_what_was_submitted_again():
+    eve, app = an_account("eve"), an_app()
+    batch = a_batch("mine", eve, app=app)
+    failed = purgeable(app, batch, done=False)
+    update(failed, retried_as=a_workunit(app, batch=batch).pk)
+    progress = progress_of([batch], now=NOON)[batch.pk]
+    assert (progress.total, progress.failed) == (1, 0)
+    line = batches.line(batch.pk)
+    assert (line.workunits, line.failed) == (1, 0)
+    remote = remote_submission.batch(eve, batch.pk, with_cpu_time=False)
+    assert (remote.total, remote.failed) == (1, 0)
+
+
+def test_a_purge_by_several_purgers_at_once_adds_up():
+    app = an_app()
+    for _ in range(2):
+        for done in (True, False):
+            purgeable(app, a_batch(f"b{Batch.objects.count()}", an_account(), app=app), done=done)
+        purge()
+    assert values(seen().workunits) == {"finished": 4, "failed": 2}
