@@ -64,7 +64,7 @@ class Batch:
         return read_progress(self._transport.get(f"{self._path}/progress"))
 
     def troubles(self) -> models.Troubles:
-        """Ask what went wrong in it: the last error, and science that is parked."""
+        """Ask what went wrong in it (the last error, parked science), and what it waits for."""
         try:
             return models.read(models.Troubles, self._transport.get(f"{self._path}/troubles"))
         except NotFoundError:  # a project that is older than this program

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from scientist.models import BatchInfo, Look
+from scientist.models import BatchInfo, Look, Wait
 from scientist.models import Progress as Figures
 from scientist.words import count, local, nbytes, rate, span
 
@@ -39,6 +39,8 @@ STYLES = {
 #: What nobody computes yet is drawn as a line, not as a bar.
 _FAINT = {"unsent", "waiting"}
 _WIDTH = 44
+#: The cause of work that hosts have.
+_COMPUTING = "computing"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -90,8 +92,8 @@ def _share(number: int, total: int, style: str, *, faint: bool, width: int = 24)
     return Text("█" * whole + (_EIGHTHS[rest] if rest else ""), style=style)
 
 
-def picture(batch: BatchInfo, figures: Figures, now: datetime) -> Group:
-    """A batch as it stands: a bar of all, a bar of each kind, rate and time left."""
+def picture(batch: BatchInfo, figures: Figures, now: datetime, waits: Sequence[Wait] = ()) -> Group:
+    """A batch as it stands: a bar of all, a bar of each kind, rate and time left, or the reason."""
     head = Text.assemble(
         (batch.name, "bold"), ("  ·  ", "dim"), batch.app, ("  ·  ", "dim"), f"batch {batch.id}"
     )
@@ -113,7 +115,7 @@ def picture(batch: BatchInfo, figures: Figures, now: datetime) -> Group:
             Text(count(number), style="bold" if number else "dim"),
             _share(number, figures.total, style, faint=name in _FAINT),
         )
-    return Group(Text(), head, percent, Text(), table, Text(), _outlook(figures, now))
+    return Group(Text(), head, percent, Text(), table, Text(), _outlook(figures, now, waits))
 
 
 def _percent(figures: Figures) -> int:
@@ -123,7 +125,7 @@ def _percent(figures: Figures) -> int:
     return min(99, int(100 * figures.over / max(figures.total, 1)))
 
 
-def _outlook(figures: Figures, now: datetime) -> Text:
+def _outlook(figures: Figures, now: datetime, waits: Sequence[Wait]) -> Text:
     if figures.is_complete:
         done, failed = count(figures.done), count(figures.failed)
         if figures.failed:
@@ -132,13 +134,25 @@ def _outlook(figures: Figures, now: datetime) -> Text:
             )
         return Text.assemble(("complete", "bold green"), f": all {done} done")
     parts = [Text(rate(figures.rate_per_second or 0.0), style="bold")]
+    shown = reasons(figures, waits)
     if figures.seconds_left is not None and figures.rate_per_second:
         until = now + timedelta(seconds=figures.seconds_left)
         clock = f"{until:%H:%M}" if figures.seconds_left < 86400 else f"{until:%d %b %H:%M}"  # noqa: PLR2004
         parts.append(Text.assemble((span(figures.seconds_left), "bold"), f" left, about {clock}"))
-    else:
+    elif not shown:
         parts.append(Text("nobody can say yet how long it takes", style="dim"))
-    return Text.assemble(parts[0], ("  ·  ", "dim"), parts[1])
+    outlook = Text("  ·  ", style="dim").join(parts)
+    for sentence_of_wait in shown:
+        outlook.append(f"\n{sentence_of_wait}", "yellow")
+    return outlook
+
+
+def reasons(figures: Figures, waits: Sequence[Wait]) -> list[str]:
+    """Why open work does not move; what is being computed is a reason while nothing else moves."""
+    if figures.is_complete:
+        return []
+    is_moving = bool(figures.rate_per_second)
+    return [one.sentence for one in waits if one.cause != _COMPUTING or not is_moving]
 
 
 def sentence(batch: BatchInfo, figures: Figures, now: datetime) -> str:
@@ -162,6 +176,7 @@ class Watching:
             Live(console=console, refresh_per_second=4, auto_refresh=False) if live else None
         )
         self._troubles: tuple[str, ...] = ()
+        self._causes: set[str] = set()
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -181,7 +196,8 @@ class Watching:
         """Draw it."""
         silence = _silence(look)
         if self._live is not None:
-            parts: list[RenderableType] = [picture(self._batch, look.progress, now)]
+            waits = look.troubles.waits
+            parts: list[RenderableType] = [picture(self._batch, look.progress, now, waits)]
             parts += [Text(one, style="red") for one in look.troubles.sentences]
             parts += [Text(silence, style="yellow")] if silence else []
             self._live.update(Group(*parts), refresh=True)
@@ -191,10 +207,20 @@ class Watching:
             line = f"{now:%H:%M:%S} {self._batch.name}: {silence}"
             said.append(line if silence else sentence(self._batch, look.progress, now))
         news = [one for one in look.troubles.sentences if one not in self._troubles]
+        news += self._new_waits(look)
         said += [f"{now:%H:%M:%S} {self._batch.name}: {one}" for one in news]
         self._troubles = look.troubles.sentences
         if said:
             print("\n".join(said), flush=True)
+
+    def _new_waits(self, look: Look) -> list[str]:
+        """The sentences of causes that the look before did not have: numbers alone are no news."""
+        waits = () if look.progress.is_complete else look.troubles.waits
+        # The progress counts what is being computed.
+        waits = tuple(one for one in waits if one.cause != _COMPUTING)
+        news = [one.sentence for one in waits if one.cause not in self._causes]
+        self._causes = {one.cause for one in waits}
+        return news
 
 
 def _silence(look: Look) -> str:

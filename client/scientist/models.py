@@ -58,12 +58,22 @@ class LastError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A cause why open work does not move, and how many workunits it concerns."""
+
+    cause: str = ""
+    workunits: int = 0
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """What went wrong in a batch; `sentences` say it for people."""
+    """What went wrong in a batch, in `sentences`, and what its open work waits for."""
 
     last_error: LastError | None = None
     parked: int = 0
     sentences: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

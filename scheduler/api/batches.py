@@ -25,7 +25,7 @@ from scheduler.operations import batches, new_batches, retry, submitters
 from scheduler.operations.batches import BadChange, BatchNotReady
 from scheduler.operations.cancel import WorkunitsNotFound
 from scheduler.operations.quotas import QuotaExceeded
-from scheduler.queries import last_error, progress, submitted
+from scheduler.queries import last_error, progress, standstill, submitted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -216,19 +216,26 @@ class BatchProgress(Endpoint):
 
 
 class BatchTroubles(Endpoint):
-    """What went wrong in a batch."""
+    """What went wrong in a batch, and what it waits for."""
 
     @operation(
-        "Show what went wrong in a batch",
+        "Show what went wrong in a batch, and what it waits for",
         name="read_batch_troubles",
         tag="batches",
         answer=TroublesShown,
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """The result that failed last, and how much waits because science code failed."""
-        found = last_error.troubles_of(find(request, batch_id))
-        return Response(TroublesShown(found).data)
+        """The result that failed last, how much is parked, and why open work does not move."""
+        batch = find(request, batch_id)
+        found = last_error.troubles_of(batch)
+        facts = {
+            "last_error": found.last_error,
+            "parked": found.parked,
+            "sentences": found.sentences,
+            "waits": standstill.waits_of(batch, now=self.now),
+        }
+        return Response(TroublesShown(facts).data)
 
 
 class BatchAbort(Endpoint):

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from scheduler.api.endpoint import Endpoint
 from scheduler.api.operation import Access, operation
+from scheduler.api.shown import WaitShown
 from scheduler.queries import status, totals
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class StatusOut(serializers.Serializer[object]):
     outcomes = CountsOut()
     people = CountsOut()
     daemons = DaemonOut(many=True)
+    waits = WaitShown(
+        many=True, help_text="Why unsent work does not move; empty if it is about to."
+    )
     apps = AppLineOut(many=True)
 
 
@@ -128,6 +132,7 @@ class StatusNow(Endpoint):
                 "outcomes": _counts(live.outcomes),
                 "people": _counts(live.people),
                 "daemons": [_daemon(station) for station in live.stations],
+                "waits": WaitShown(live.waits, many=True).data,
                 "apps": AppLineOut(live.apps, many=True).data,
             }
         )

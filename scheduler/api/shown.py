@@ -10,6 +10,7 @@ from scheduler.api.body import JsonObject
 from scheduler.facts.statuses import Status
 from scheduler.lifecycle import Axis, ResultState, ValidateState, state_label
 from scheduler.models import Batch
+from scheduler.policy.standstill import MAX_EXAMINED, Cause
 
 #: The states of a batch in words.
 BATCH_STATES = {state.name.lower(): state.value for state in Batch.State}
@@ -37,7 +38,8 @@ class ProgressNow(ProgressShown):
     state = serializers.ChoiceField(choices=list(BATCH_STATES))
     rate_per_second = serializers.FloatField(help_text="Workunits over, in the last minutes.")
     seconds_left = serializers.FloatField(
-        allow_null=True, help_text="If it goes on like this; null: nobody can say."
+        allow_null=True,
+        help_text="If it goes on like this; null: unknown, see `waits` of the troubles.",
     )
 
 
@@ -51,14 +53,27 @@ class LastErrorShown(serializers.Serializer[Any]):
     stderr_tail = serializers.ListField(child=serializers.CharField(), source="tail")
 
 
+class WaitShown(serializers.Serializer[Any]):
+    """A cause why open work does not move."""
+
+    cause = serializers.ChoiceField(choices=[cause.value for cause in Cause])
+    workunits = serializers.IntegerField(
+        help_text=f"How many it concerns; {MAX_EXAMINED}: that many or more."
+    )
+    sentence = serializers.CharField(help_text="Both for people.")
+
+
 class TroublesShown(serializers.Serializer[Any]):
-    """What went wrong in a batch; `sentences` say it for people."""
+    """What went wrong in a batch, and what its open work waits for."""
 
     last_error = LastErrorShown(allow_null=True)
     parked = serializers.IntegerField(
         help_text="Workunits whose validation or assimilation stopped."
     )
-    sentences = serializers.ListField(child=serializers.CharField())
+    sentences = serializers.ListField(
+        child=serializers.CharField(), help_text="The last error and what is parked, for people."
+    )
+    waits = WaitShown(many=True, help_text="Empty if work is about to move.")
 
 
 class CostShown(serializers.Serializer[Any]):

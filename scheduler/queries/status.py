@@ -10,7 +10,8 @@ from django.core.cache import cache
 
 from scheduler import storage
 from scheduler.models import App, AppVersion, CreditEntry
-from scheduler.queries import counts
+from scheduler.policy.standstill import Wait
+from scheduler.queries import counts, standstill
 from scheduler.queries.counts import Count, Counts
 
 #: How long one reading serves everybody who asks.
@@ -74,6 +75,7 @@ class Status:
     people: dict[str, Count]
     stations: tuple[Station, ...]
     counted: Counts
+    waits: tuple[Wait, ...]
     apps: tuple[AppLine, ...]
     latest: tuple[ValidLine, ...]
 
@@ -119,6 +121,7 @@ def read(*, now: datetime) -> Status:
         people=_each(counted.people, exact=exact),
         stations=_with_lives(_stations(counted, exact=exact), now),
         counted=counted,
+        waits=standstill.waits_of_project(now=now),
         apps=_apps(),
         latest=_latest(),
     )

@@ -8,7 +8,7 @@ holds it to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -115,6 +115,7 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
                 }
                 for app in live.apps
             ],
+            "waits": [asdict(wait) for wait in live.waits],
             "labels": _labels(live, groups),
         }
     )

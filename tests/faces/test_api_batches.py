@@ -16,7 +16,7 @@ from scheduler import storage
 from scheduler.models import Batch, ResultFile, ScienceFailure, Workunit
 from scheduler.operations import submitters
 from tests.conftest import NOON
-from tests.rows import a_result, an_account, an_app, an_output, update
+from tests.rows import a_result, an_account, an_app, an_app_version, an_output, update
 from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
 
 pytestmark = pytest.mark.django_db
@@ -557,7 +557,12 @@ def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
 def test_a_batch_tells_its_last_error_and_what_is_parked(eve):
     batch = a_batch(submitter=eve.account)
     path = f"batches/{batch.pk}/troubles"
-    assert eve.get(path).json() == {"last_error": None, "parked": 0, "sentences": []}
+    assert eve.get(path).json() == {
+        "last_error": None,
+        "parked": 0,
+        "sentences": [],
+        "waits": [],
+    }
     workunit = in_batch(batch)
     failed = a_result(workunit, "error", exit_status=17, stderr="ValueError: bad\n")
     ScienceFailure.objects.create(
@@ -580,3 +585,12 @@ def test_a_batch_tells_its_last_error_and_what_is_parked(eve):
     assert told["parked"] == 1
     assert "exit status 17" in told["sentences"][0]
     assert "KeyError: 'x'" in told["sentences"][1]
+
+
+def test_a_batch_tells_what_its_work_waits_for(eve):
+    batch = a_batch(submitter=eve.account)
+    an_app_version(batch.app)
+    a_result(in_batch(batch))
+    (wait,) = eve.get(f"batches/{batch.pk}/troubles").json()["waits"]
+    assert (wait["cause"], wait["workunits"]) == ("no_host", 1)
+    assert "none has contacted the project in the last 30 days" in wait["sentence"]

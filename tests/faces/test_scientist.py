@@ -14,12 +14,21 @@ from django.utils import timezone
 
 from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
 from scheduler.operations import accounts
+from scheduler.queries import status
 from scientist import Project, batches, cli, store, submission, transport, uploads
 from scientist.commands import submitting
 from scientist.inputs import Work
 from tests.conftest import NOON
 from tests.faces.scientists_wire import Wire, changed, cut, lost
-from tests.rows import a_result, an_account, an_app, an_app_version, settled, update
+from tests.rows import (
+    a_host,
+    a_result,
+    an_account,
+    an_app,
+    an_app_version,
+    settled,
+    update,
+)
 from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
 
 pytestmark = pytest.mark.django_db
@@ -1020,3 +1029,63 @@ def test_a_table_that_is_somebody_elses_stays(run, eve, tmp_path):
     table.unlink()
     assert run("fetch", "b", "got")[0] == 0
     assert table.read_text().startswith("workunit,status,errors")
+
+
+# Why nothing moves
+
+
+@pytest.fixture
+def short(eve):
+    """A batch that waits for a second account, while the first contacts the project."""
+    batch = a_batch("b", submitter=eve.account)
+    an_app_version(batch.app)
+    workunits = [in_batch(batch, transition_at=None) for _ in range(2)]
+    host = a_host(an_account("lone"), rpc_at=timezone.now())
+    for workunit in workunits:
+        a_result(workunit, "success", host=host)
+        a_result(workunit)
+    return batch, workunits
+
+
+SHORT = "2 workunits wait for another account: a quorum of 2 needs as many"
+
+
+def test_a_page_says_that_an_account_is_missing(run, short):
+    said = " ".join(run("show", "b")[1].split())
+    assert SHORT in said
+    assert "nobody can say yet" not in said
+
+
+def test_a_piped_watch_says_once_that_an_account_is_missing(run, short, monkeypatch):
+    _, workunits = short
+    happenings = [*[lambda: None] * 2, lambda: [done(one) for one in workunits]]
+    monkeypatch.setattr(
+        batches.Batch.looks,
+        "__kwdefaults__",
+        {"sleep": lambda _: happenings.pop(0)(), "asks_troubles": True},
+    )
+    code, said, _ = run("watch", "b")
+    assert code == 0
+    assert [SHORT in line for line in said.splitlines()] == [False, True, False]
+
+
+def test_the_lines_of_a_watch_have_the_cause_and_the_number(run, short, monkeypatch):
+    _, workunits = short
+    monkeypatch.setattr(
+        batches.Batch.looks,
+        "__kwdefaults__",
+        {"sleep": lambda _: [done(one) for one in workunits], "asks_troubles": True},
+    )
+    lines = [json.loads(line) for line in run("watch", "b", "--json")[1].splitlines()]
+    waits = [one["waits"] for one in lines if one["kind"] == "waits"]
+    assert [[(one["cause"], one["workunits"]) for one in each] for each in waits] == [
+        [("account_short", 2)],
+        [],
+    ]
+
+
+def test_the_status_says_why_the_projects_unsent_work_does_not_move(run, short):
+    status.forget()
+    said = " ".join(run("status")[1].split())
+    status.forget()
+    assert SHORT in said

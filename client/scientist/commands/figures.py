@@ -80,8 +80,11 @@ def show_status(context: Context) -> int:
         return OK
     rows = dict(said)
     daemons, apps = rows.pop("daemons", None) or (), rows.pop("apps", None) or ()
+    waits = rows.pop("waits", None) or ()
     rows["read_at"] = local(datetime.fromisoformat(rows["read_at"]))
     context.out.print(pairs({name.replace("_", " "): _value(one) for name, one in rows.items()}))
+    for wait in waits:
+        context.out.print(Text(f"\n{wait['sentence']}", style="yellow"))
     if daemons:
         context.out.print()
         columns = [("daemon", False), ("heard of", False), ("waiting", True), ("", False)]

@@ -14,7 +14,7 @@ from scientist.commands.context import OK, Context, positive, typed
 from scientist.commands.watching import now
 from scientist.display import STYLES, painted, pairs, picture, strip, words
 from scientist.errors import NotFoundError, UsageError
-from scientist.models import BatchInfo, ResultInfo, WorkunitInfo, read
+from scientist.models import BatchInfo, ResultInfo, Troubles, WorkunitInfo, read
 from scientist.words import count, local, nbytes, span
 
 _KINDS = ("batch", "workunit", "result")
@@ -202,10 +202,10 @@ def _show_batch(context: Context, which: str) -> None:
         "credit": f"{cost.credit:,.2f}".replace(",", " "),
         "notes": ", ".join(f"{name}={value}" for name, value in info.meta.items()),
     }
-    parts: list[RenderableType] = [picture(info, info.progress, now()), Text(), pairs(rows)]
-    if not context.json:
-        sentences = batch.troubles().sentences
-        parts += [Text(f"\n{one}", style="red") for one in sentences]
+    troubles = Troubles() if context.json else batch.troubles()
+    shown = picture(info, info.progress, now(), troubles.waits)
+    parts: list[RenderableType] = [shown, Text(), pairs(rows)]
+    parts += [Text(f"\n{one}", style="red") for one in troubles.sentences]
     context.answer(info, Group(*parts))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,13 @@ def _write(context: Context, batch: Batch, look: Look, before: Troubles) -> None
         context.line({"kind": "no_answer", **about, "since": look.silent_since})
     elif look.is_news:
         context.line({"kind": "progress", **about} | asdict(look.progress))
-    if look.troubles != before:
-        context.line({"kind": "troubles", **about} | asdict(look.troubles))
+    if replace(look.troubles, waits=()) != replace(before, waits=()):
+        troubles = asdict(look.troubles)
+        del troubles["waits"]
+        context.line({"kind": "troubles", **about} | troubles)
+    if look.troubles.waits != before.waits:
+        waits = [asdict(wait) for wait in look.troubles.waits]
+        context.line({"kind": "waits", **about, "waits": waits})
 
 
 def fetch_batch(context: Context) -> int:

@@ -15,6 +15,7 @@ from scheduler.models import Account, Batch
 from scheduler.operations import batches as operations
 from scheduler.queries import batches
 from scheduler.queries.progress import progress_of
+from scheduler.queries.standstill import waits_of
 
 #: How many characters a bar has.
 _BAR = 30
@@ -87,6 +88,7 @@ def _list(submitter: Account | None) -> Answer:
 def _show(batch: Batch) -> Answer:
     line, results = batches.line(batch.pk), batches.results_of(batch.pk)
     found = progress_of([batch], now=timezone.now())[batch.pk]
+    waits = waits_of(batch, now=timezone.now())
     until = f"{line.expire_at:%Y-%m-%d %H:%M} UTC" if line.expire_at else "never"
     said = (
         f"Batch {line.name} of {line.submitter} is {line.state_label}"
@@ -97,12 +99,13 @@ def _show(batch: Batch) -> Answer:
         f"  results: {', '.join(f'{count} {state}' for state, count in results.items())}\n"
         f"  made {line.created_at:%Y-%m-%d %H:%M} UTC, expires {until}"
         f"{_following(batch)}{_keeping(batch)}"
-    ).replace("_", " ")
+    ).replace("_", " ") + "".join(f"\n  {wait.sentence}" for wait in waits)
     facts = {
         "results": results,
         "progress": asdict(found) | {"seconds_left": found.seconds_left},
         "after": batch.after.name if batch.after else None,
         "keep_outputs": batch.keep_outputs,
+        "waits": [asdict(wait) for wait in waits],
     }
     return Answer(said, line.as_json() | facts)
 

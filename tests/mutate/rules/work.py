@@ -11,6 +11,7 @@ SUBMISSION = "tests/pure/policy/test_submission.py"
 BATCH_TAILS = "tests/faces/test_batch_tails.py"
 BATCHES = "tests/database/test_batches.py"
 COUNTS = "tests/database/test_counts.py"
+STANDSTILL = "tests/database/test_standstill.py"
 MAINTENANCE = "tests/database/test_maintenance.py"
 
 RULES = (
@@ -89,6 +90,26 @@ RULES = (
         "An accelerated batch is sent before others",
         Sql("accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
         (BATCHES,),
+    ),
+    Switch(
+        "A missing account is named while work waits for it",
+        Code("scheduler.policy.standstill:_of_turns", always(())),
+        (STANDSTILL,),
+    ),
+    Switch(
+        "A project that no computer contacts says so",
+        Code("scheduler.policy.standstill:_of_contacts", always(())),
+        (STANDSTILL,),
+    ),
+    Switch(
+        "Refusals before the newest version explain nothing",
+        Sql(
+            "read_unsent_waits",
+            "AND refusal.at >= waiting.newest_at",
+            "",
+            "scheduler.queries",
+        ),
+        (STANDSTILL,),
     ),
     Switch(
         "Purged work stays in the totals",

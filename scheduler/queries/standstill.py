@@ -1,0 +1,77 @@
+"""Reads why open work of a batch, or unsent work of the project, does not move."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q
+
+from scheduler import sql, storage
+from scheduler.lifecycle import ReleaseState, ServerState
+from scheduler.models import Batch, Result, Workunit
+from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
+from scheduler.policy.sendability import SEEN_WITHIN
+from scheduler.policy.standstill import MAX_EXAMINED, HeldFacts, UnsentFacts, Wait, waits
+from scheduler.queries.catalog import ANONYMOUS
+
+_PACKAGE: Final = "scheduler.queries"
+#: Work for one host, account or team waits for that one alone: `explain` tells.
+_FOR_EVERYBODY = Q(target_host=None, target_account=None, target_team=None, broadcast=False)
+
+
+def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
+    """Why open work of a batch does not move, in three statements."""
+    unsent = Workunit.objects.filter(
+        _FOR_EVERYBODY,
+        Q(start_after=None) | Q(start_after__lte=now),
+        Exists(Result.objects.filter(workunit=OuterRef("pk"), server_state=ServerState.UNSENT)),
+        batch=batch,
+        canonical_result=None,
+        error_mask=0,
+        release_state=ReleaseState.RELEASED,
+    )
+    ids = list(unsent.order_by("id").values_list("id", flat=True)[:MAX_EXAMINED])
+    params = {"batch_id": batch.pk, "now": now}
+    held: dict[str, Any] = sql.fetch_one("read_held_waits", params, package=_PACKAGE) or {}
+    predecessor = batch.after.name if batch.after is not None else ""
+    not_served = ""
+    if batch.app is not None and batch.app.kind == COMMAND and not settings.PROJECT.command_apps:
+        not_served = COMMANDS_ARE_OFF
+    return waits(
+        _unsent_facts(ids, now=now),
+        HeldFacts(**held, predecessor=predecessor),
+        now=now,
+        maintenance=_maintenance(),
+        not_served=not_served,
+    )
+
+
+def waits_of_project(*, now: datetime) -> tuple[Wait, ...]:
+    """Why unsent work of the project does not move, in two statements."""
+    unsent = Result.objects.filter(server_state=ServerState.UNSENT, target_kind=0)
+    ids = set(unsent.order_by().values_list("workunit_id", flat=True)[:MAX_EXAMINED])
+    return waits(_unsent_facts(ids, now=now), HeldFacts(), now=now, maintenance=_maintenance())
+
+
+def _unsent_facts(ids: Collection[int], *, now: datetime) -> UnsentFacts:
+    if not ids:
+        return UnsentFacts()
+    params = {
+        "workunit_ids": sorted(ids),
+        "now": now,
+        "seen_since": now - SEEN_WITHIN,
+        "anonymous": ANONYMOUS,
+    }
+    return UnsentFacts(**sql.fetch_one("read_unsent_waits", params, package=_PACKAGE) or {})
+
+
+def _maintenance() -> str:
+    notice = storage.notice("maintenance")
+    if notice is None or not notice.get("scheduler", True):
+        return ""
+    if notice.get("ended"):
+        return "The project has ended: no work is sent."
+    return "The project is shut down for maintenance: no work is sent."

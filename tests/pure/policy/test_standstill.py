@@ -1,0 +1,65 @@
+"""Why open work does not move: causes and numbers from facts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.policy.standstill import MAX_EXAMINED, HeldFacts, UnsentFacts, waits
+from tests.conftest import NOON
+
+NOTHING = HeldFacts()
+LONG_AGO = NOON - timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("unsent", "held", "expected"),
+    [
+        ({}, {}, {}),
+        ({"unsent": 3}, {}, {"no_host": 3}),
+        ({"unsent": 3, "unversioned": 3}, {}, {"no_version": 3}),
+        ({"unsent": 3, "all_refused": 3}, {}, {"no_host": 3}),
+        ({"unsent": 3, "hosts": 2, "last_contact_at": NOON}, {}, {}),
+        ({"unsent": 3, "hosts": 2, "last_contact_at": LONG_AGO}, {}, {"no_host_asks": 3}),
+        (
+            {"unsent": 3, "hosts": 2, "last_contact_at": LONG_AGO, "account_short": 1},
+            {},
+            {"no_host_asks": 2, "account_short": 1},
+        ),
+        (
+            {"unsent": 3, "hosts": 2, "last_contact_at": LONG_AGO, "host_short": 3},
+            {},
+            {"host_short": 3},
+        ),
+        (
+            {"unsent": 3, "hosts": 1, "last_contact_at": NOON, "all_refused": 2},
+            {"computing": 1, "due_at": NOON},
+            {"all_refused": 2, "computing": 1},
+        ),
+        (
+            {},
+            {"held": 1, "following": 2, "depending": 3, "not_yet": 4, "starts_at": NOON},
+            {"held": 1, "follows": 2, "depends": 3, "not_yet": 4},
+        ),
+    ],
+)
+def test_each_cause_has_its_number(unsent, held, expected):
+    found = waits(UnsentFacts(**unsent), HeldFacts(**held), now=NOON)
+    assert {one.cause: one.workunits for one in found} == expected
+
+
+def test_maintenance_comes_before_all_others():
+    found = waits(UnsentFacts(unsent=1), NOTHING, now=NOON, maintenance="Shut down.")
+    assert [one.cause for one in found] == ["maintenance", "no_host"]
+
+
+def test_more_than_are_examined_are_or_more():
+    (wait,) = waits(UnsentFacts(unsent=MAX_EXAMINED), NOTHING, now=NOON)
+    assert wait.sentence.startswith(f"{MAX_EXAMINED} or more workunits wait for a computer")
+
+
+def test_the_sentence_stays_the_same_while_nothing_changes():
+    facts = UnsentFacts(unsent=1, hosts=1, last_contact_at=LONG_AGO)
+    later = NOON + timedelta(minutes=5)
+    assert waits(facts, NOTHING, now=NOON) == waits(facts, NOTHING, now=later)
