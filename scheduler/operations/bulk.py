@@ -356,7 +356,7 @@ class _PassOne:
             return {}
         with new_inputs.staged(workunits) as contents, transaction.atomic():
             quotas.lock(self.limited)
-            inputs = new_inputs.keep(workunits, contents, now=self._now)
+            inputs = new_inputs.keep(workunits, contents, tell=self.judge.add_inputs, now=self._now)
             self._room.take(self.limited, self.holds.add(new_inputs.file_ids(inputs)))
         return inputs
 

@@ -55,6 +55,7 @@ class KnownFile:
     id: int
     name: str
     sha256: str
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)

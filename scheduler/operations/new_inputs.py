@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -33,10 +33,17 @@ def staged(workunits: Sequence[NewWorkunit]) -> Iterator[AllStaged]:
             storage.discard(left_over)
 
 
-def keep(workunits: Sequence[NewWorkunit], contents: AllStaged, *, now: datetime) -> Kept:
+def keep(
+    workunits: Sequence[NewWorkunit],
+    contents: AllStaged,
+    *,
+    tell: Callable[[int], None],
+    now: datetime,
+) -> Kept:
     """By the index of each workunit that has inputs: its files with the ids of their rows.
 
-    In the caller's transaction; raises what `files.keep` raises.
+    In the caller's transaction; raises what `files.keep` raises.  `tell` is called with the bytes
+    of the inputs of the workunit that has most.
     """
     listed = {file for workunit in workunits for file in workunit.input_files}
     if not listed:
@@ -52,16 +59,22 @@ def keep(workunits: Sequence[NewWorkunit], contents: AllStaged, *, now: datetime
             wanted[found.digest.sha256] = files.Wanted(found, file.path or file.open_name)
     by_sha, by_name = files.keep(wanted, names=names, digests=digests, now=now)
 
-    def row(file: NewFile) -> int:
+    def row(file: NewFile) -> files.KnownFile:
         if file.known_as is not None:
-            return by_name[file.known_as].id
-        return by_sha[file.sha256 or contents[_source(file)].digest.sha256].id
+            return by_name[file.known_as]
+        return by_sha[file.sha256 or contents[_source(file)].digest.sha256]
 
-    return {
-        index: [(row(file), file) for file in workunit.input_files]
-        for index, workunit in enumerate(workunits)
-        if workunit.input_files
-    }
+    kept: Kept = {}
+    largest = 0
+    for index, workunit in enumerate(workunits):
+        if workunit.input_files:
+            rows = [row(file) for file in workunit.input_files]
+            kept[index] = [
+                (known.id, file) for known, file in zip(rows, workunit.input_files, strict=True)
+            ]
+            largest = max(largest, sum(known.nbytes for known in rows))
+    tell(largest)
+    return kept
 
 
 def file_ids(inputs: Kept) -> set[int]:

@@ -121,6 +121,10 @@ class Judge:
         indexes = sorted(own.keys() | aimed.keys())
         return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
 
+    def add_inputs(self, nbytes: int) -> None:
+        """Take into account that a workunit has inputs of so many bytes."""
+        self._survey.add_inputs(nbytes)
+
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and probably not meant, of all chunks."""
         return (

@@ -137,7 +137,7 @@ def submit(
                 if before is not None:
                     before()
                 home = _home(batch, submitter, target, now)
-                inputs = new_inputs.keep(workunits, contents, now=now)
+                inputs = new_inputs.keep(workunits, contents, tell=judge.add_inputs, now=now)
                 new = _births(workunits, names, inputs, submitter)
                 write(new, home, submitter=submitter, tell=made.start(), now=now)
                 done = Submission(home.batch_id, tuple(made.ids), names, judge.warnings())

@@ -165,7 +165,10 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class HostsAbout:
-    """Hosts that asked in the last 30 days, their accounts, and what the largest of them have."""
+    """Hosts that asked in the last 30 days, their accounts, and what the largest of them have.
+
+    `disk_bytes` is free disk, or the whole disk of a host that does not report what is free.
+    """
 
     hosts: int
     accounts: int
@@ -183,7 +186,7 @@ class Survey:
         self._worst: tuple[float, float] = (0.0, 1.0)
         self._wanted: set[int] = set()
         #: The largest of each.
-        self._quorum, self._memory, self._disk = 1, 0.0, 0.0
+        self._quorum, self._memory, self._disk, self._inputs = 1, 0.0, 0.0, 0.0
 
     def add(self, workunits: Sequence[NewWorkunit]) -> None:
         """Look through some more."""
@@ -204,6 +207,10 @@ class Survey:
                 if run_time * self._worst[1] > self._worst[0] * deadline:
                     self._worst = (run_time, deadline)
 
+    def add_inputs(self, nbytes: float) -> None:
+        """Take into account the inputs of a workunit, in bytes."""
+        self._inputs = max(self._inputs, nbytes)
+
     def warnings(self, *, app: str, versions: Collection[int]) -> tuple[str, ...]:
         """Say what was seen; `versions` are those that the app has."""
         return (
@@ -219,7 +226,7 @@ class Survey:
         return (
             self._quorum > 1
             or self._memory > usual.rsc_memory_bound
-            or self._disk > usual.rsc_disk_bound
+            or max(self._disk, self._inputs) > usual.rsc_disk_bound
         )
 
     def unfit(self, about: HostsAbout, *, one_result_per: str) -> Iterator[str]:
@@ -236,16 +243,17 @@ class Survey:
                 f"A quorum of {self._quorum} needs as many hosts; {about.hosts} asked in the last "
                 "30 days."
             )
-        for name, wanted, most in (
-            ("rsc_memory_bound", self._memory, about.memory_bytes),
-            ("rsc_disk_bound", self._disk, about.disk_bytes),
+        which = f"of the {about.hosts} computers that asked in the last 30 days the largest"
+        if about.hosts == 1:
+            which = "the only computer that asked in the last 30 days"
+        for what, wanted, most in (
+            ("rsc_memory_bound is", self._memory, about.memory_bytes),
+            ("rsc_disk_bound is", self._disk, about.disk_bytes),
+            ("The inputs of a workunit are", self._inputs, about.disk_bytes),
         ):
             # A host that does not report it has 0.
             if 0 < most < wanted:
-                yield (
-                    f"{name} is {wanted / 1e9:.1f} GB; of the {about.hosts} computers that asked "
-                    f"in the last 30 days the largest has {most / 1e9:.1f} GB."
-                )
+                yield f"{what} {wanted / 1e9:.1f} GB; {which} has {most / 1e9:.1f} GB."
 
     def _short_deadlines(self) -> Iterator[str]:
         if self._short:

@@ -1,4 +1,4 @@
-"""Reads: how much work there is in which state, purged work included, always counted.
+"""Reads: how much work there is in which state, counted, purged work included.
 
 Small tables are counted for every reader.  A count of large tables is shared by all processes of
 `VAR_DIR` for some seconds, at most `MAX_KEPT`: one process counts again while the others go on

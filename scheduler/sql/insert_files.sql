@@ -17,4 +17,4 @@ FROM unnest(
 ) AS new (id, name, sha256, md5, nbytes)
 ORDER BY new.sha256
 ON CONFLICT (sha256) WHERE doomed_at IS NULL DO NOTHING
-RETURNING id, name, sha256
+RETURNING id, name, sha256, nbytes

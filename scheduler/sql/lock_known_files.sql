@@ -20,7 +20,7 @@ WITH known AS (
     ) AS by_name
 )
 
-SELECT id, name, sha256
+SELECT id, name, sha256, nbytes
 FROM file
 WHERE
     id = any(array(SELECT id FROM known))

@@ -578,6 +578,37 @@ def test_work_that_is_more_than_any_host_has_is_warned_of_with_numbers():
         f"rsc_memory_bound is 100000.0 GB; {seen} 16.0 GB.",
         f"rsc_disk_bound is 5000.0 GB; {seen} 1000.0 GB.",
     ]
+    a_host(account, rpc_at=now, d_total=9e12, d_free=2e11)
+    (said,) = warnings_of(post, rsc_disk_bound=2e12)
+    assert said == (
+        "rsc_disk_bound is 2000.0 GB; of the 3 computers that asked in the last 30 days the "
+        "largest has 1000.0 GB."
+    )
     App.objects.update(one_result_per="host")
-    (said,) = warnings_of(post, min_quorum=3)
-    assert said == "A quorum of 3 needs as many hosts; 2 asked in the last 30 days."
+    (said,) = warnings_of(post, min_quorum=4)
+    assert said == "A quorum of 4 needs as many hosts; 3 asked in the last 30 days."
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("app")
+def test_inputs_larger_than_any_hosts_free_disk_are_warned_of_with_numbers():
+    ada = Scientist(is_superuser=True)
+
+    def post(body):
+        return ada.post("workunits", body)
+
+    large = File.objects.create(
+        name="large", sha256="a" * 64, md5="b" * 32, nbytes=7 * 10**9, created_at=NOON
+    )
+    other = File.objects.create(
+        name="other", sha256="c" * 64, md5="d" * 32, nbytes=6 * 10**9, created_at=NOON
+    )
+    inputs = [{"open_name": file.name, "sha256": file.sha256} for file in (large, other)]
+    assert warnings_of(post, input_files=inputs) == [], "nothing is known of any host"
+    a_host(rpc_at=timezone.now(), d_total=5e11, d_free=12e9)
+    (said,) = warnings_of(post, input_files=inputs)
+    assert said == (
+        "The inputs of a workunit are 13.0 GB; the only computer that asked in the last 30 days "
+        "has 12.0 GB."
+    )
+    assert warnings_of(post, input_files=inputs[:1]) == []

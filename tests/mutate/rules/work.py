@@ -92,6 +92,11 @@ RULES = (
         (BATCHES,),
     ),
     Switch(
+        "Inputs that no computer has room for are warned of",
+        Code("scheduler.policy.submission:Survey.add_inputs", always(None)),
+        ("tests/faces/test_api_submissions.py",),
+    ),
+    Switch(
         "A missing account is named while work waits for it",
         Code("scheduler.policy.standstill:_of_turns", always(())),
         (STANDSTILL,),
