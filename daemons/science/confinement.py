@@ -338,7 +338,9 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
         else ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     )
     words += [] if profile.network else ["--unshare-net"]
-    words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - a private one
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    # Private, and writable for the user that root switches to.
+    words += ["--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     shown = [*_shown(profile), *profile.writes]
     for folder in _above(shown):
         # bwrap creates it with mode 0700, and the user that root switches to could not enter.

@@ -9,6 +9,7 @@ import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,6 +22,13 @@ class Pickled:
 
     def __reduce__(self):
         return os.mkdir, (self.path,)
+
+
+def temporary_file():
+    with tempfile.TemporaryFile() as file:
+        file.write(b"kept")
+        file.seek(0)
+        return file.read().decode()
 
 
 def answer_with_code(path):

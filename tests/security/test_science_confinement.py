@@ -104,6 +104,11 @@ def test_the_environment_holds_no_secret(form, monkeypatch):
     assert "hidden-treasure" not in str(call("environment"))
 
 
+@pytest.mark.parametrize("form", FORMS, indirect=True)
+def test_temporary_files_can_be_made(form):
+    assert call("temporary_file") == "kept"
+
+
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
 def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
     """The daemon has secrets in its environment; its worker must not read them."""
