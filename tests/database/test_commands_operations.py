@@ -361,9 +361,10 @@ class TestSubmittingMuch:
         accounts.create_staff(email="boss@example.org", password="pw")
         first = run_json("submit_work", app, "--batch", "first")
         then = ("--after", first["batch_id"], "--keep-outputs", "--meta", '{"k": 1}')
-        run("submit_work", app, "--batch", "then", *then)
+        said = run("submit_work", app, "--batch", "then", *then)
         batch, workunit = Batch.objects.get(name="then"), Workunit.objects.get(batch__name="then")
         assert (batch.after_id, batch.keep_outputs) == (first["batch_id"], True)
+        assert said.startswith(f"Submitted 1 workunit of sieve into batch then ({batch.pk}): ")
         assert (workunit.pending_dependency_count, workunit.outputs_kept) == (1, True)
         assert workunit.meta == {"k": 1}
         with pytest.raises(CommandError, match="is no JSON object"):
