@@ -13,6 +13,7 @@ from django.core.management import get_commands, load_command_class
 
 from docs import _generate
 from tests.house.tracked import ROOT
+from tests.story import console_pages, consoles
 
 PAGES = sorted(
     str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
@@ -43,8 +44,8 @@ def headings(name):
 
 def commands_of(page):
     """Every command that a page's consoles show, as words."""
-    blocks = [body for kind, body in FENCED.findall(read(page)) if kind == "console"]
-    lines = [line[2:] for body in blocks for line in body.splitlines() if line.startswith("$ ")]
+    shown = [block for block in consoles.blocks(page) if block.kind == "console"]
+    lines = [one.text.replace("\\\n", "") for block in shown for one in block.commands()]
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
@@ -292,3 +293,50 @@ def test_the_changelogs_first_version_is_the_projects():
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_one_title(page):
     assert len(re.findall(r"^# ", prose(page), re.MULTILINE)) == 1
+
+
+# What a console shows
+
+
+@pytest.mark.parametrize("page", consoles.PAGES)
+def test_every_console_block_is_typed_by_a_test_or_says_why_not(page):
+    typed = console_pages.PAGES.keys() | console_pages.SIGNING.keys()
+    faults = []
+    for block in consoles.blocks(page):
+        commands = block.commands()
+        mark = consoles.MARK.fullmatch(block.mark) if block.mark else None
+        if block.kind != "console":
+            faults += [f"line {block.line}: a {block.kind} block has commands"] if commands else []
+        elif mark is None:
+            faults += [] if page in typed and commands else [f"line {block.line}: nothing types it"]
+        elif mark["test"] and page not in read(mark["test"]):
+            faults += [f"line {block.line}: {mark['test']} does not name this page"]
+    assert faults == []
+
+
+def test_every_page_with_typed_consoles_has_some():
+    for page in console_pages.PAGES.keys() | console_pages.SIGNING.keys():
+        assert consoles.typed_blocks(page), page
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "output", "is_same"),
+    [
+        ("ls", "", "anything", True),
+        ("ls", "saved 3 files", "saved 1 000 files\n", True),
+        ("ls", "saved 3 files", "saved no files", False),
+        ("ls", "saved 3 files", "saved 3 files\nand more", False),
+        ("ls", "first\n...\nlast", "first\n1\n2\nlast", True),
+        ("ls", "first\n...\nlast", "first\nlast", True),
+        ("ls", "first\n...\nlast", "first\n1\n2", False),
+        ("ls", "key: 3fa2 of 12.0 MB", "key: bead of 7 B", True),
+        ("ls", "Password:\nlogged in", "logged in", True),
+        ("cat out", "27 112", "27 113", False),
+        ("curl -s $URL", '{"id":...,"status":304}', '{"id":1,"status":304}', True),
+        ("curl -s $URL", '{"id":...,"status":304}', '{"id":1,"status":200}', False),
+        ("volunteer run --slots 1", "12:00 b done\n12:01 a done", "9:00 a done\n9:00 b done", True),
+        ("volunteer run --slots 1", "12:00 b done\n12:01 a done", "9:00 a done", False),
+    ],
+)
+def test_shown_output_is_compared_by_rules(text, shown, output, is_same):
+    assert (consoles.compare(consoles.Command(text, shown), output) is not None) is is_same

@@ -146,7 +146,9 @@ class Command(Conversation):
                 now=now,
             )
         body = told.answer["body"]
-        into = f" into batch {body['batch']['name']} ({body['batch']['id']})" if body["batch"] else ""
+        into = (
+            f" into batch {body['batch']['name']} ({body['batch']['id']})" if body["batch"] else ""
+        )
         return Answer(
             f"Submitted {plural(body['count'], 'workunit')} of {options['app']}{into}"
             f"{', held back' * options['hold']}: {_range(body)}.",

@@ -1,0 +1,173 @@
+"""The console blocks of the docs, typed as they stand into a shell beside a real project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from project.ports import free_port
+from tests.story.console_pages import PAGES, SETTINGS, SIGNING, Page
+from tests.story.consoles import ROOT, Block, Shell, blocks, typed_blocks
+from tests.story.project import Project
+from tests.story.volunteers import PASSWORD
+
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.xdist_group("consoles")]
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    """One project for all pages, with an assimilator that fails."""
+    folder = tmp_path_factory.mktemp("consoles") / "project"
+    project = Project(folder, **SETTINGS, PLUGINS=str(folder / "plugins.toml"))
+    (folder / "plugins.toml").write_text('[assimilator.take]\ntarget = "script:take"\n')
+    take = folder / "var" / "science" / "take"
+    take.parent.mkdir(parents=True)
+    take.write_text("#!/bin/sh\necho \"KeyError: 'energy'\" >&2; exit 1\n")
+    take.chmod(0o755)
+    try:
+        project.start()
+        yield project
+    finally:
+        project.close()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder that looks like a checkout after `make setup`, with programs to type with."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for path in ROOT.iterdir():
+        if path.name not in {".git", ".venv", "client", "var"}:
+            (folder / path.name).symlink_to(path)
+    # pip leaves its traces in what it installs.
+    shutil.copytree(ROOT / "client", folder / "client")
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / "sign.py").symlink_to(ROOT / "signer" / "sign.py")
+    _make_venv(tmp_path / "mine")
+    return folder
+
+
+def _make_venv(folder: Path) -> None:
+    """A virtual environment into which `pip install ./client` needs no network."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    (packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    pip = folder / "bin" / "pip"
+    words = "install --quiet --no-index --no-deps --no-build-isolation"
+    pip.write_text(f'#!/bin/sh\nshift\nexec "{folder}/bin/python" -m pip {words} "$@"\n')
+    pip.chmod(0o755)
+    for program in ("volunteer", "scientist"):
+        path = folder / "bin" / program
+        path.write_text(f'#!/bin/sh\nexec "{folder}/bin/python" -m {program} "$@"\n')
+        path.chmod(0o755)
+    (packages / "client.pth").write_text(f"{ROOT / 'client'}\n")
+
+
+def environment(project: Project, folder: Path) -> dict[str, str]:
+    """What the shell of a page has in its environment."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PIP_", "XDG_", "MANYHANDS_", "VOLUNTEER_"))
+    }
+    return {
+        **kept,
+        **project.environment,
+        "HOME": str(folder.parent),
+        "PATH": f"{folder.parent / 'mine' / 'bin'}:{kept['PATH']}",
+        "MANYHANDS_PASSWORD": PASSWORD,
+        "VOLUNTEER_PASSWORD": PASSWORD,
+        "BLOCKS": str(folder.parent / "blocks"),
+        "URL": project.url,
+    }
+
+
+def write_blocks(page: str, folder: Path) -> None:
+    """Write what the page shows of files: the second block of JSON is `json-2`."""
+    folder.mkdir(exist_ok=True)
+    numbers: dict[str, int] = {}
+    for block in blocks(page):
+        numbers[block.kind] = numbers.get(block.kind, 0) + 1
+        (folder / f"{block.kind}-{numbers[block.kind]}").write_text(block.body)
+
+
+def open_shell(page: str, facts: Page, project: Project, folder: Path) -> Shell:
+    """A shell in the checkout, after what the page takes for granted."""
+    name = short_name(page)
+    write_blocks(page, folder.parent / "blocks")
+    if not (folder / "var").exists():
+        (folder / "var").symlink_to(project.folder / "var")
+    replaced = {
+        "http://127.0.0.1:8000": project.url.rstrip("/"),
+        "http://project.example/": project.url,
+        "(Example)": f"({project.environment['PROJECT_NAME']})",
+        "@example.org": f"@{name.replace('_', '-')}.example.org",
+        "8000": str(free_port()),
+        **{app: f"{app}_{name}" for app in facts.own},
+        **facts.replaced,
+    }
+    shell = Shell(folder, environment(project, folder), replaced)
+    shell.must('manage() { .venv/bin/python manage.py "$@"; }; set -o pipefail')
+    return shell
+
+
+def short_name(page: str) -> str:
+    """The name that a page's apps and accounts get."""
+    return re.sub(r"\W", "_", page.removesuffix(".md").removeprefix("docs/")).lower()
+
+
+def prepare(shell: Shell, facts: Page) -> None:
+    """Type what comes before the page."""
+    for line in filter(None, map(str.strip, facts.before.splitlines())):
+        shell.must(line)
+
+
+def type_blocks(shell: Shell, shown: list[Block]) -> None:
+    """Type the commands of blocks, in order."""
+    for command in [command for block in shown for command in block.commands()]:
+        shell.type(command)
+
+
+def is_of_the_signer(block: Block) -> bool:
+    """Whether the keys of a block are on another machine."""
+    return "sign.py" in block.body
+
+
+@pytest.mark.needs("bash", "curl")
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_shows_can_be_typed(page, serving, checkout, stage, our_client, stock_client):
+    facts = PAGES[page]
+    shell = open_shell(page, facts, serving, checkout)
+    stage.callback(shell.close)
+    if facts.stock:
+        client = stock_client(serving, short_name(page))
+        shell.must(
+            f"boinccmd() {{ command boinccmd --host localhost:{client.port}"
+            f' --passwd "$(cat {client.folder}/gui_rpc_auth.cfg)" "$@"; }}'
+        )
+    for number in range(facts.volunteers):
+        our_client(serving, f"{short_name(page)}-{number}").start()
+    prepare(shell, facts)
+    type_blocks(shell, [block for block in typed_blocks(page) if not is_of_the_signer(block)])
+    unfinished = serving.sql("SELECT id FROM workunit WHERE finished_at IS NULL")
+    if unfinished:
+        serving.manage("cancel_work", "--id", *(row["id"] for row in unfinished))
+
+
+@pytest.mark.needs("bash")
+def test_what_the_docs_show_of_signing_elsewhere_can_be_typed(make_project, checkout, stage):
+    project = make_project(ONLINE_SIGNING="false")
+    project.manage("migrate", "--verbosity", "0")
+    for page, facts in SIGNING.items():
+        shell = open_shell(page, facts, project, checkout)
+        stage.callback(shell.close)
+        prepare(shell, facts)
+        everything = page == "docs/signing.md"
+        type_blocks(shell, [b for b in typed_blocks(page) if everything or is_of_the_signer(b)])
