@@ -83,9 +83,9 @@ PAGES: dict[str, Page] = {
         {SCRIPT}; echo 1 > 1.txt; echo 2 > 2.txt
         manage create_app sums --kind script --assimilator take
         manage publish_app sums 1.00 run.sh
-        manage shell -c "App.objects.filter(name='sums').update(max_science_failures=1)"
+        manage shell -c "App.objects.filter(name='sums').update(max_science_failures=2)"
         manage submit_work sums 1.txt 2.txt --outputs out
-        while [ $(manage parked list --app sums | grep -c KeyError) -lt 2 ]; do sleep 0.5; done
+        while [ $(manage parked list --app sums | grep -c "2 failures") -lt 2 ]; do sleep 0.5; done
         """,
         own=("sums",),
         volunteers=1,
