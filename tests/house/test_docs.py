@@ -329,6 +329,8 @@ def test_every_page_with_typed_consoles_has_some():
         ("ls", "first\n...\nlast", "first\n1\n2\nlast", True),
         ("ls", "first\n...\nlast", "first\nlast", True),
         ("ls", "first\n...\nlast", "first\n1\n2", False),
+        ("ls", "...\n  3  last", "  4  last", True),
+        ("ls", "...\n  3  last", "first\n  4  last", True),
         ("ls", "key: 3fa2 of 12.0 MB", "key: bead of 7 B", True),
         ("ls", "Password:\nlogged in", "logged in", True),
         ("cat out", "27 112", "27 113", False),

@@ -31,7 +31,8 @@ COMMAND_SECONDS = 240.0
 
 # What a page shows is an example: these parts of it differ from run to run.
 LOOSE = re.compile(
-    r"(?P<lines>(?:^|\n)\.\.\.(?=\n|$))"
+    r"(?P<head>\A\.\.\.\n)"
+    r"|(?P<lines>(?:^|\n)\.\.\.(?=\n|$))"
     r"|(?P<any>\.\.\.)"
     r"|(?P<size>\d[\d.]* (?:B|kB|MB|GB)\b)"
     r"|(?P<name>\b\w+-\d{8}T\d{6}-[0-9a-f]{4})"
@@ -40,6 +41,7 @@ LOOSE = re.compile(
     r"|(?P<gap>[ ]+)"
 )
 PATTERNS = {
+    "head": r"(?:[\s\S]*\n)?",
     "lines": r"[\s\S]*?",
     "any": ".*",
     "size": r"\d[\d.]* (?:B|kB|MB|GB)",
