@@ -135,7 +135,7 @@ PAGES: dict[str, Page] = {
         ls a.pdb b.pdb > list.txt; echo '{{"command_line": "7"}}' > workunits.ndjson
         """,
         own=("longest", "walk", "fold", "merge"),
-        replaced={"100000": "100", "seed=1..1000": "seed=1..5"},
+        replaced={"100000": "100", "seed=1..1000": "seed=1..100"},
         volunteers=2,
     ),
     "docs/submitting.md": Page(
