@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     # New tables and columns with defaults; what is filled in below is read from batches alone.
     dependencies = [
-        ('scheduler', '0011_client_states'),
+        ('scheduler', '0012_installation'),
     ]
 
     operations = [
