@@ -7,34 +7,25 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q
 
 from scheduler import sql, storage
-from scheduler.lifecycle import ReleaseState, ServerState
-from scheduler.models import Batch, Result, Workunit
+from scheduler.models import Batch
 from scheduler.policy.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.policy.sendability import SEEN_WITHIN
 from scheduler.policy.standstill import MAX_EXAMINED, HeldFacts, UnsentFacts, Wait, waits
 from scheduler.queries.catalog import ANONYMOUS
 
 _PACKAGE: Final = "scheduler.queries"
-#: Work for one host, account or team waits for that one alone: `explain` tells.
-_FOR_EVERYBODY = Q(target_host=None, target_account=None, target_team=None, broadcast=False)
 
 
 def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
-    """Why open work of a batch does not move, in three statements."""
-    unsent = Workunit.objects.filter(
-        _FOR_EVERYBODY,
-        Q(start_after=None) | Q(start_after__lte=now),
-        Exists(Result.objects.filter(workunit=OuterRef("pk"), server_state=ServerState.UNSENT)),
-        batch=batch,
-        canonical_result=None,
-        error_mask=0,
-        release_state=ReleaseState.RELEASED,
-    )
-    ids = list(unsent.order_by("id").values_list("id", flat=True)[:MAX_EXAMINED])
-    params = {"batch_id": batch.pk, "now": now}
+    """Why open work of a batch does not move, in three statements.
+
+    Work for one host, account or team waits for that alone, and is not examined: `explain` tells.
+    """
+    params = {"batch_id": batch.pk, "now": now, "limit": MAX_EXAMINED}
+    rows = sql.fetch_rows("read_unsent_of_batch", params, package=_PACKAGE)
+    ids = [workunit_id for (workunit_id,) in rows]
     held: dict[str, Any] = sql.fetch_one("read_held_waits", params, package=_PACKAGE) or {}
     predecessor = batch.after.name if batch.after is not None else ""
     not_served = ""
@@ -51,8 +42,8 @@ def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
 
 def waits_of_project(*, now: datetime) -> tuple[Wait, ...]:
     """Why unsent work of the project does not move, in two statements."""
-    unsent = Result.objects.filter(server_state=ServerState.UNSENT, target_kind=0)
-    ids = set(unsent.order_by().values_list("workunit_id", flat=True)[:MAX_EXAMINED])
+    rows = sql.fetch_rows("read_unsent_of_project", {"limit": MAX_EXAMINED}, package=_PACKAGE)
+    ids = [workunit_id for (workunit_id,) in rows]
     return waits(_unsent_facts(ids, now=now), HeldFacts(), now=now, maintenance=_maintenance())
 
 

@@ -46,7 +46,13 @@ def filled(batch: Batch, count: int) -> Batch:
 
 def pages(name: str, batches: list[Batch]) -> int:
     """Pages that a statement touches, once the catalog has been read."""
-    params = {"batch_ids": [batch.pk for batch in batches], "now": NOON, "lately": NOON}
+    params = {
+        "batch_ids": [batch.pk for batch in batches],
+        "batch_id": batches[0].pk,
+        "limit": 1000,
+        "now": NOON,
+        "lately": NOON,
+    }
     text = sql.load(name, "scheduler.queries")
     plan: Any = None
     with connection.cursor() as cursor:
@@ -57,7 +63,9 @@ def pages(name: str, batches: list[Batch]) -> int:
     return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
 
-@pytest.mark.parametrize("name", ["batch_progress", "batch_costs"])
+@pytest.mark.parametrize(
+    "name", ["batch_progress", "batch_costs", "read_held_waits", "read_unsent_of_batch"]
+)
 def test_a_batch_is_counted_by_its_own_rows(name):
     eve, app = an_account("eve"), an_app()
     mine = filled(a_batch("mine", eve, app=app), 500)

@@ -183,7 +183,7 @@ def test_known_files_are_looked_up_one_by_one_whatever_they_are(never_analysed):
         cursor.execute("EXPLAIN (FORMAT JSON) EXECUTE known ('{s7, s9}', '{f8}')")
         (plan,) = cursor.fetchone()
         cursor.execute("EXECUTE known ('{s7, s9}', '{f8}')")
-        assert [name for _, name, _ in cursor.fetchall()] == ["f7", "f8", "f9"]
+        assert [name for _, name, _, _ in cursor.fetchall()] == ["f7", "f8", "f9"]
         cursor.execute("DEALLOCATE known")
     plan = json.loads(plan) if isinstance(plan, str) else plan
     assert "file" not in set(scanned(plan[0]["Plan"]))

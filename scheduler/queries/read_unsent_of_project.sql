@@ -1,0 +1,16 @@
+-- Workunits with unsent results for everybody, so many at most, the most urgent of each app first:
+-- in the order of the index that claims walk, whatever the planner believes of the table.
+SELECT DISTINCT unsent.workunit_id
+FROM app
+CROSS JOIN LATERAL (
+    SELECT result.workunit_id
+    FROM result
+    WHERE
+        result.server_state = 2
+        AND result.app_id = app.id
+        AND result.target_kind = 0
+        AND result.target_id = 0
+    ORDER BY result.priority # -1, result.workunit_id
+    LIMIT %(limit)s::integer
+) AS unsent
+LIMIT %(limit)s::integer
