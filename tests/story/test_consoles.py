@@ -1,4 +1,4 @@
-"""The console blocks of the docs, typed as they stand into a shell beside a real project."""
+"""The console blocks of the docs, typed into a shell beside a real project."""
 
 from __future__ import annotations
 
