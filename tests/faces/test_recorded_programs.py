@@ -1,4 +1,4 @@
-"""Requests that BOINC's own submitters sent, replayed; replies are compared by bytes."""
+"""Requests of BOINC's own submitters, replayed; replies are compared by bytes."""
 
 from __future__ import annotations
 
