@@ -34,7 +34,8 @@ def about_work(
     if not work.asked or work.sent:
         return
     if work.come_again:
-        # "too recent" tells a stock client not to count this as "no work" (PROTOCOL 2.4).
+        # "too recent": not counted as "no work" where an account manager looks for idle projects.
+        # Stock clients back off all the same (client/work_fetch.cpp, handle_reply).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
     if _is_unsupported(work, catalog) and not request.is_anonymous:
