@@ -312,6 +312,8 @@ def _copies(workunit, number: int) -> None:
             """,
             [workunit.canonical_result_id, workunit.canonical_result_id],
         )
+        # Statistics of empty tables would let the join read one of them for each row of the other.
+        cursor.execute("ANALYZE workunit, result")
         cursor.execute(
             """
             UPDATE workunit SET canonical_result_id = r.id FROM result AS r
