@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-run demo demo-trust run test test-story test-long test-fuzz test-api test-planted mutate check audit fmt docs bench bench-large clean
+.PHONY: help setup setup-run demo demo-trust run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt docs bench bench-large clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-fuzz: $(VENV)/.stamp-dev ## a million mutated requests: half an hour; REQUE
 
 test-api: $(VENV)/.stamp-dev ## every corner of the API, thousands of requests: some minutes; CASES=20 an operation
 	@API_CASES=$(CASES) $(BIN)/pytest tests/faces/test_api_random.py -s --no-header
+
+test-docs: $(VENV)/.stamp-dev ## the consoles of the docs, typed beside a real project: some minutes
+	@$(BIN)/pytest tests/story/test_consoles.py -m long --no-header
 
 test-planted: $(VENV)/.stamp-dev ## bugs planted one by one: which random test finds each, and when
 	@$(BIN)/python -m tests.long.planted

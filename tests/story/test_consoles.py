@@ -18,7 +18,7 @@ from tests.story.consoles import ROOT, Block, Shell, blocks, typed_blocks
 from tests.story.project import Project
 from tests.story.volunteers import PASSWORD
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.xdist_group("consoles")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("consoles")]
 
 
 @pytest.fixture(scope="module")
