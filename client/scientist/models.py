@@ -68,7 +68,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """What went wrong in a batch, in `sentences`, and what its open work waits for."""
+    """The errors of a batch, as `sentences`, and what its open work waits for."""
 
     last_error: LastError | None = None
     parked: int = 0

@@ -192,7 +192,7 @@ class Store:
         part.replace(self.folder / table.NAME)
 
     def _path_of(self, entry: models.ManifestEntry) -> list[str]:
-        """Where the outputs of a workunit are in the folder; empty for those that are not."""
+        """Return the paths of a workunit's outputs in the folder; empty for missing ones."""
         try:
             name = workunit_name(entry.name)
             paths = [archive.path_of(one) for one in entry.outputs]
@@ -230,7 +230,7 @@ class Store:
 
 
 def _status(line: dict[str, Any]) -> str | None:
-    """What the folder has of a workunit: `done`, `failed` with its stderr, or `noted`."""
+    """The state of a workunit in the folder: `done`, `failed` with its stderr, or `noted`."""
     status = line.get("status")
     return "noted" if status == FAILED and not line.get("has_stderr") else status
 

@@ -24,7 +24,7 @@ from scientist.words import label
 
 #: One request carries at most so much, before compression; more goes in several, in one batch.
 MOST_WORKUNITS, MOST_BYTES = 250_000, 200_000_000
-#: A body is sent in pieces of so many bytes.
+#: Size of the pieces in which a body is sent; bytes.
 CHUNK_BYTES = 1 << 17
 _TOLD_EVERY = 500
 _MOST_NAME = 190

@@ -16,7 +16,7 @@ Lines = Callable[[], Iterable[dict[str, Any]]]
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a fetch wrote the file, or there is none."""
+    """Return whether a fetch wrote the file, or the file does not exist."""
     try:
         with path.open("rb") as file:
             return file.read(200).startswith(",".join(_HEAD).encode())

@@ -35,7 +35,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the volunteer gave: a key, or e-mail and password; for a new account also a name.
+    """The volunteer's credentials: a key, or e-mail and password; a name for a new account.
 
     `invitation` is the code that some projects require for a new account.
     """

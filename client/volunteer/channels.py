@@ -65,7 +65,7 @@ class SharedMemory:
         return self._write(channel, 1, content) and self._write(channel, 0, b"\1")
 
     def receive(self, channel: Channel) -> str:
-        """Return the message and clear the flag; an empty text if there is none."""
+        """Return the message and clear the flag; an empty text without a message."""
         content = self._read(channel)
         if content[:1] in {b"", b"\0"}:
             return ""
@@ -90,7 +90,7 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a program reported since the last look; `fraction_done` None if it did not."""
+    """The latest reports of a program; `fraction_done` is None if it reported none."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
