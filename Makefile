@@ -3,7 +3,7 @@
 PYTHON ?= python3
 T ?=
 PORT ?=
-WORKERS ?= 2
+WORKERS ?= 3
 STORIES ?= 3
 SEED ?=
 CASES ?= 20
@@ -17,6 +17,8 @@ DOCS := $(wildcard *.md docs/*.md docs/*/*.md client/README.md)
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/client
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Compiled modules are kept: every process that a test starts reads them.
+unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -40,17 +42,17 @@ demo-trust: $(VENV)/.stamp-run ## ten simulated hosts, two of them false: whom t
 run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C; PORT=8001 listens there
 	@$(MANAGE) serve --sample-work $(if $(PORT),--port $(PORT))
 
-test: $(VENV)/.stamp-dev ## all tests, as before a commit; T=tests/pure for one floor
+test: $(VENV)/.stamp-dev ## the tests, as before a commit; T=tests/pure for one floor
 ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
-	@$(BIN)/pytest -n $(WORKERS) -m "not (story or stock_client or lengthy or long or fuzz)"
+	@$(BIN)/pytest -n $(WORKERS) --ignore=tests/house -m "not (story or stock_client or lengthy or long or fuzz)"
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "(story or stock_client) and not lengthy" \
 		--ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and other long ones
-	@$(BIN)/pytest tests/story tests/security tests/long -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
+	@$(BIN)/pytest -m "stock_client or lengthy" -n $(STORIES) --dist loadgroup
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header
@@ -83,7 +85,7 @@ check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, m
 		|| { cat $(VENV)/docs.txt; echo "Hint: make docs"; exit 1; }
 	@echo "openapi.yaml" && $(MANAGE) spectacular --validate --fail-on-warn --file $(VENV)/openapi.yaml \
 		&& diff -u $(OPENAPI) $(VENV)/openapi.yaml || { echo "Hint: make docs"; exit 1; }
-	@echo "house rules" && $(BIN)/pytest tests/house -q --no-header -k "not embedded_postgres"
+	@echo "house rules" && $(BIN)/pytest tests/house -q --no-header
 	@echo "All checks passed."
 
 audit: $(VENV)/.stamp-venv ## known vulnerabilities of the pinned packages, if their database can be reached

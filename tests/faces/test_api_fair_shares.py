@@ -19,7 +19,9 @@ pytestmark = pytest.mark.django_db
 CLAIMS = 1000
 
 
-@pytest.mark.parametrize(("shares", "part"), [((1, 1), 0.5), ((1, 3), 0.25)])
+@pytest.mark.parametrize(
+    ("shares", "part"), [pytest.param((1, 1), 0.5, marks=pytest.mark.lengthy), ((1, 3), 0.25)]
+)
 def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
     settings.PROJECT = replace(
         settings.PROJECT, fair_share=True, daily_quota=10_000, max_promised_bytes=0

@@ -7,7 +7,7 @@ from hypothesis import Phase
 
 from tests.long.file_machine import try_out
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.lengthy, pytest.mark.django_db(transaction=True)]
 
 
 def test_no_file_goes_that_is_needed_and_every_other_does(transactional_db, proof):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.pure.client.fake_project import ACCOUNT_KEY, SCRIPT, FakeProject, Work, public_key, sign
+from volunteer import cli
 
 CLIENT = Path(__file__).resolve().parents[2] / "client"
 FAST = ("--backoff-scale", "0.002", "--poll", "0")
@@ -37,7 +38,7 @@ def volunteer(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 @pytest.fixture
 def folder(tmp_path: Path, project: FakeProject) -> Path:
     home = tmp_path / "home"
-    assert volunteer(home, "attach", project.url, "--key", ACCOUNT_KEY).returncode == 0
+    assert cli.main(["attach", project.url, "--key", ACCOUNT_KEY, "--dir", str(home)]) == 0
     return home
 
 

@@ -19,6 +19,7 @@ LOG_INS, SECONDS = 64, 8.0
 DIGEST = accounts.password_digest(email=EMAIL, password=PASSWORD)
 
 
+@pytest.mark.lengthy
 @pytest.mark.django_db(transaction=True)
 def test_64_log_ins_at_once_leave_rpcs_answered(settings) -> None:
     # The stored hash is scrypt's: the server checks it as it does in production.

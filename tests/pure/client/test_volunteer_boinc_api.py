@@ -15,6 +15,7 @@ import pytest
 from fake_project import ACCOUNT_KEY, FakeProject, sign
 
 from tests.api_program import build
+from volunteer import cli
 from volunteer.sandbox import Confinement, Sandbox
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Host:
         self.folder, self.project, self.confine = folder, project, confine
         self.log = folder.parent / "log"
         self.process: subprocess.Popen[bytes] | None = None
-        self.command("attach", project.url, "--key", ACCOUNT_KEY)
+        words = ["attach", project.url, "--key", ACCOUNT_KEY, "--dir", str(self.folder)]
+        assert cli.main(words) == 0
 
     def command(self, *words: str) -> str:
         done = subprocess.run(
@@ -86,7 +88,7 @@ class Host:
             return 0
 
 
-@pytest.fixture(params=["off", "auto"])
+@pytest.fixture(params=[pytest.param("off", marks=pytest.mark.lengthy), "auto"])
 def host(tmp_path: Path, project: FakeProject, request: pytest.FixtureRequest) -> Iterator[Host]:
     if request.param == "auto" and BUBBLEWRAP_FAULT:
         pytest.skip(f"needs Debian's bubblewrap: {BUBBLEWRAP_FAULT}")
@@ -184,7 +186,7 @@ def test_trickle_is_sent_again_until_it_is_acknowledged(host, project, program):
 
 
 def test_program_is_asked_to_quit_and_goes_on_from_its_checkpoint(host, project, program):
-    offer(project, program, "60")
+    offer(project, program, "30")
     host.run()
     host.waits(lambda: host.number("steps") >= 15)
     host.stop()
@@ -193,13 +195,13 @@ def test_program_is_asked_to_quit_and_goes_on_from_its_checkpoint(host, project,
     host.run()
     host.waits(lambda: host.number("starts") == 2)
     host.waits(lambda: host.number("checkpoint") > reached)
-    assert host.number("checkpoint") < 60
+    assert host.number("checkpoint") < 30
     host.waits(lambda: "w_0" in project.reported)
     assert "<exit_status>0</exit_status>" in project.reported["w_0"]
 
 
 def test_program_pauses_and_goes_on_as_the_volunteer_wants(host, project, program):
-    offer(project, program, "40")
+    offer(project, program, "25")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
     host.command("suspend", project.url)

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from fake_project import ACCOUNT_KEY, EMAIL, PASSWORD, FakeProject, Work, sign
 
+from volunteer import cli
+
 CLIENT = Path(__file__).resolve().parents[3] / "client"
 FAST = ("--backoff-scale", "0.002", "--poll", "0")
 
@@ -51,8 +53,7 @@ def wait_until(check: object, seconds: float = 20.0) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, project: FakeProject) -> Path:
-    done = volunteer(tmp_path, "attach", project.url, "--key", ACCOUNT_KEY)
-    assert done.returncode == 0, done.stderr
+    assert cli.main(["attach", project.url, "--key", ACCOUNT_KEY, "--dir", str(tmp_path)]) == 0
     return tmp_path
 
 
