@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from tests import template
 from tests.machine import needs
 
 # How fast a machine is that does much else beside says nothing of an example.
@@ -89,7 +90,9 @@ def looks_from_the_head(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, request):
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix, django_db_blocker, request
+):
     """Name the test database after this session, so that two may run side by side."""
     from django.db import connection
 
@@ -102,6 +105,8 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, r
     pid = os.getppid() if session else os.getpid()
     suffix = f"_{worker}" if worker else ""
     connection.settings_dict["TEST"]["NAME"] = f"test_manyhands_{pid}{suffix}"
+    with django_db_blocker.unblock():
+        connection.settings_dict["TEST"]["TEMPLATE"] = template.find()
 
 
 @pytest.fixture(scope="session")
@@ -110,6 +115,7 @@ def django_db_setup(django_db_setup, django_db_blocker):
     from scheduler.sql import guard
 
     with django_db_blocker.unblock():
+        template.keep()
         drop_databases_of_dead_sessions()
         grant_what_tests_set()
         guard.install()
