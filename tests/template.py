@@ -7,6 +7,7 @@ sessions of changed source make another, and those of other sources are dropped 
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import time
 from pathlib import Path
@@ -58,7 +59,7 @@ def keep() -> None:
         try:
             cursor.execute(f"CREATE DATABASE {name} TEMPLATE {source}")
         except Error as error:
-            print(f"no template of test databases was made: {error}")
+            logging.getLogger(__name__).warning("no template was made: %s", error)
 
 
 def digest() -> str:
