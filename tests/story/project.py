@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +31,33 @@ LINUX = "x86_64-pc-linux-gnu"
 READY_WITHIN = 90.0
 
 
+def copy_database(var: Path) -> None:
+    """Give a project a migrated, empty database: made in four seconds, copied in a moment."""
+    var.mkdir(parents=True, exist_ok=True)
+    # With the owners, who are others if root starts the server.
+    subprocess.run(["cp", "-a", a_database() / "postgres", var / "postgres"], check=True)
+
+
+@functools.cache
+def a_database() -> Path:
+    """Return a VAR_DIR whose database is migrated, and stopped; one for this test process."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    var = folder / "var"
+    environment = {"VAR_DIR": str(var), "DATABASE_URL": "", "MASTER_URL": "http://127.0.0.1:9/"}
+    for words in (["migrate", "--verbosity", "0"], ["embedded_postgres", "stop"]):
+        subprocess.run(
+            [sys.executable, ROOT / "manage.py", *words],
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=True,
+            timeout=READY_WITHIN,
+        )
+    return var
+
+
 class Project:
     """One project; `start` and `stop` its server as often as the story wants."""
 
@@ -37,6 +68,8 @@ class Project:
         self.url = f"http://127.0.0.1:{self.port}/"
         self.database = EmbeddedPostgres(folder / "var")
         self.children = Children()
+        if not settings.get("DATABASE_URL") and not self.database.data.exists():
+            copy_database(folder / "var")
         self.environment = {
             "VAR_DIR": str(folder / "var"),
             "MASTER_URL": self.url,
