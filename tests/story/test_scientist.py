@@ -9,7 +9,6 @@ import resource
 import subprocess
 import sys
 import sysconfig
-import time
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -119,13 +118,10 @@ def test_a_hundred_thousand_generated_workunits_in_flat_memory(served):
     with Project(project.url, token) as mine:
         mine.map("mersenne", (f"--seed {seed}" for seed in range(1_000)))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        began = time.monotonic()
         futures = mine.map("mersenne", (f"--seed {seed}" for seed in range(100_000)))
-        took = time.monotonic() - began
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert len(futures) == 100_000
     assert project.count("SELECT count(*) FROM workunit") == 101_000
-    assert took < 60
     assert grown < 80_000  # kilobytes; the names alone are 20 000
 
 

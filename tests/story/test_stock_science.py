@@ -46,7 +46,7 @@ def stage(tmp_path_factory):
         project.close()
 
 
-def play(stage, deeds, *, files=None, outputs=None, count=1, meanwhile=None, **numbers):
+def play(stage, deeds, *, files=None, outputs=None, count=1, meanwhile=None, within=120, **numbers):
     """Have the client do `deeds`; returns the results' rows, in order, once all are over."""
     project, client = stage
     names = project.submit_workunits(
@@ -69,7 +69,7 @@ def play(stage, deeds, *, files=None, outputs=None, count=1, meanwhile=None, **n
         rows = project.sql(query, names)
         return rows and all(row["server_state"] == ServerState.OVER for row in rows)
 
-    ask_until(client, over, what=f"{deeds} are done", within=120, every=1)
+    ask_until(client, over, what=f"{deeds} are done", within=within, every=1)
     return project.sql(query, names)
 
 
@@ -134,7 +134,8 @@ def test_an_output_that_is_too_long_is_an_error_and_is_not_uploaded(stage):
 
 
 def test_a_program_that_fills_the_disk_is_stopped(stage):
-    [row] = play(stage, ["write 3000000", "nap 600"], rsc_disk_bound=1e6)
+    # The client looks every 300 s (client/app_control.cpp, check_rsc_limits_exceeded).
+    [row] = play(stage, ["write 3000000", "nap 600"], rsc_disk_bound=1e6, within=400)
 
     assert row["outcome"] == Outcome.CLIENT_ERROR
     assert row["exit_status"] == EXIT_DISK_LIMIT_EXCEEDED

@@ -25,6 +25,7 @@ CC_CONFIG = """\
     <dont_contact_ref_site>1</dont_contact_ref_site>
     <skip_cpu_benchmarks>1</skip_cpu_benchmarks>
     <no_gpus>1</no_gpus>
+    <no_priority_change>1</no_priority_change>
     <allow_multiple_clients>1</allow_multiple_clients>
     <report_results_immediately>1</report_results_immediately>
     <ncpus>2</ncpus>
