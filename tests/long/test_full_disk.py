@@ -23,6 +23,7 @@ WHERE assimilate_state = 1 AND app_id = (SELECT id FROM app WHERE name = 'copied
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.story
 def test_a_disk_that_is_full_for_a_moment_loses_nothing(tmp_path, proof):
     fill(tmp_path, proof, times=1)

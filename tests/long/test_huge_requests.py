@@ -11,7 +11,7 @@ from scheduler.wire import messages, replies, requests
 from tests.long.stand import Stand
 from tests.long.volunteers import Volunteer
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 MEGABYTE = 1 << 20
 LENGTH = 100 * MEGABYTE

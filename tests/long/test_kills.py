@@ -42,6 +42,7 @@ def test_two_hundred_kills_lose_nothing(tmp_path, proof):
     )
 
 
+@pytest.mark.lengthy
 @pytest.mark.story
 def test_a_dozen_kills_lose_nothing(tmp_path, proof):
     storm(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.story.project import ROOT
 
-pytestmark = [pytest.mark.story, pytest.mark.needs("cc")]
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("cc")]
 
 
 def test_the_bench_runs_its_pipeline_and_finds_everything_as_it_should_be(tmp_path):

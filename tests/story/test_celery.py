@@ -39,6 +39,7 @@ def all_is_well(project):
     assert "0 violations" in project.fsck()
 
 
+@pytest.mark.lengthy
 def test_two_workers_finish_a_project_although_redis_is_killed_in_the_middle(celery, our_client):
     project = celery.project
     names = project.submit(exponents([[p] for p in PRIMES[:8]]), quorum=2, fpops=1e9)

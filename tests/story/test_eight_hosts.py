@@ -16,7 +16,7 @@ from lxml import etree
 from scheduler.wire import messages
 from tests.story.project import LINUX, Project
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 UNSENT = "SELECT count(*) FROM result WHERE server_state = 2"
 HOSTS = 8
