@@ -46,7 +46,7 @@ test: $(VENV)/.stamp-dev ## the tests, as before a commit; T=tests/pure for one 
 ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
-	@$(BIN)/pytest -n $(WORKERS) --ignore=tests/house -m "not (story or stock_client or lengthy or long or fuzz)"
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --ignore=tests/house -m "not (story or stock_client or lengthy or long or fuzz)"
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "(story or stock_client) and not lengthy" \
 		--ignore-glob='tests/story/test_stock_[!c]*.py' --no-header
 endif

@@ -20,6 +20,9 @@ from project import database_owner
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.house.tracked import ROOT
 
+# Its server is started once.
+pytestmark = pytest.mark.xdist_group("started_postgres")
+
 
 def manage(var, *words, **environment):
     """Run one command in a process of its own."""

@@ -14,6 +14,9 @@ from psycopg import sql
 from project.embedded_postgres import EmbeddedPostgres
 from tests.house.tracked import ROOT
 
+# Its server is started once.
+pytestmark = pytest.mark.xdist_group("database_roles")
+
 BLOCKS = re.findall(
     r"```sql\n(.*?)```",
     (ROOT / "docs/operating.md").read_text().partition("### Database roles")[2],

@@ -21,6 +21,9 @@ from project.children import wait_until
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
 
+# Its server is started once.
+pytestmark = pytest.mark.xdist_group("embedded_postgres")
+
 #: SQL by which a superuser can act outside the database.
 WAYS_OUT = {
     "a shell command": "COPY (SELECT 1) TO PROGRAM 'true'",
