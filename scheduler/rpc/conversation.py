@@ -362,7 +362,12 @@ def _adopt(request: SchedulerRequest, caller: hosts.Caller) -> None:
     cpid = translate.new_cpid(request, caller)
     prefs = request.global_preferences
     mod_time = request.global_preferences_mod_time
-    is_newer = caller.is_strong and bool(prefs) and mod_time > caller.global_prefs_mod_time
+    is_newer = (
+        caller.is_strong
+        and bool(prefs)
+        and mod_time > caller.global_prefs_mod_time
+        and translate.may_be_from_account(request, caller)
+    )
     if cpid or is_newer:
         hosts.adopt(
             account_id=caller.account_id,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
+from hashlib import md5
 from typing import Any
 
 from scheduler import signing
@@ -327,6 +328,17 @@ def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
     if caller.is_strong and sent != caller.cross_project_id and _CPID.fullmatch(sent):
         return sent
     return None
+
+
+def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> bool:
+    """Return whether computing preferences in a request may be those of the caller's account.
+
+    The client sends the hash of the account's address at the project that set them. BOINC's clients
+    send the same preferences to all their projects, also to those with other accounts.
+    """
+    sent = request.global_prefs_source_email_hash
+    own = md5(caller.email.encode(), usedforsecurity=False).hexdigest()
+    return not sent or sent.lower() == own
 
 
 def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str | None]:

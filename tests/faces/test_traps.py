@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import md5
 
 import pytest
 from django.conf import settings
@@ -236,6 +237,22 @@ def test_trap_25_a_name_with_markup_is_escaped_and_raw_preferences_stay_raw() ->
     content = Client().post("/cgi/scheduler", data=body, content_type="text/xml").content
     assert b"<user_name>&lt;b&gt;Ada &amp; Co</user_name>" in content
     assert b"<resource_share>50</resource_share>" in content
+
+
+@pytest.mark.parametrize(
+    ("account_hash", "stored"),
+    [("", True), ("own", True), ("0123456789abcdef0123456789abcdef", False)],
+)
+def test_preferences_of_another_account_are_not_stored(account_hash: str, stored: bool) -> None:
+    client = a_client()
+    client.ask()
+    account = Account.objects.get()
+    if account_hash == "own":
+        account_hash = md5(account.email.encode(), usedforsecurity=False).hexdigest()
+    text = "<mod_time>1700000000</mod_time>\n<max_ncpus_pct>20</max_ncpus_pct>"
+    client.ask(global_preferences=text, global_prefs_source_email_hash=account_hash)
+    account.refresh_from_db()
+    assert ("<max_ncpus_pct>20<" in account.global_prefs) is stored
 
 
 def test_trap_26_every_download_has_its_size_and_md5() -> None:

@@ -271,6 +271,11 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
+        "Preferences of another account are not stored",
+        Code("scheduler.rpc.translate:may_be_from_account", always(True)),
+        ("tests/faces/test_traps.py",),
+    ),
+    Switch(
         "Priority comes first",
         Sql(
             "read_candidates",
