@@ -16,8 +16,9 @@ from volunteer.compose import Surroundings, compose_request
 from volunteer.config import Rules
 from volunteer.errands import Errands, chance, failure
 from volunteer.files import Wanted
-from volunteer.host import folder_size, with_disk
+from volunteer.host import folder_size, on_batteries, with_disk
 from volunteer.journal import Journal, load_state
+from volunteer.preferences import preferences_for, preferences_in_force
 from volunteer.records import HeldResult, Phase, State
 from volunteer.runner import Ended, Key, Runner, kill_orphan, kill_strays
 from volunteer.sandbox import Confinement, Sandbox
@@ -66,6 +67,7 @@ class Agent:
         self.runner = Runner(tools.sandbox or Sandbox(Confinement.OFF))
         self.happened: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._measure_at = 0.0
+        self._on_batteries = False
         self._wishes: list[Path] = []
         self._falsified = bool(state.falsified)
 
@@ -105,7 +107,7 @@ class Agent:
         for event in [*happened, *self._gather(0.0)]:
             self.state, more = advance(self.state, event, self.rules)
             commands += more
-        self.state, more = advance(self.state, events.Tick(self.now(), chance()), self.rules)
+        self.state, more = advance(self.state, self._tick(), self.rules)
         commands += more
         # Saved before anything is done: what is begun and then lost is begun again.
         if before != _durable(self.state):
@@ -116,6 +118,13 @@ class Agent:
         for command in commands:
             self._carry_out(command)
         self.display.show(self.state, self.now())
+
+    def _tick(self) -> events.Tick:
+        now = self.now()
+        local = time.localtime(now)
+        hour = local.tm_hour + local.tm_min / 60 + local.tm_sec / 3600
+        # Monday is 0 in Python, Sunday is 0 in preferences.
+        return events.Tick(now, chance(), (local.tm_wday + 1) % 7, hour, self._on_batteries)
 
     def wake(self) -> None:
         """Have the next turn begin at once; signal handlers may call it."""
@@ -164,6 +173,7 @@ class Agent:
             self.happened.put(wish.event(self.now()))
         if self.now() >= self._measure_at:
             self._measure_at = self.now() + _MEASURE_SECONDS
+            self._on_batteries = on_batteries()
             for (url, result), where in self.runner.slots().items():
                 size = folder_size(where)
                 self.happened.put(
@@ -282,14 +292,16 @@ class Agent:
             case events.ReadMasterPage(url):
                 return partial(errands.read_master_page, url)
             case events.Ask():
+                asked = self.state.projects[command.project]
                 around = Surroundings(
                     with_disk(self.host, self.home.path),
                     self.now(),
                     self.started_at,
                     float(folder_size(self.home.path)),
-                    self.state.share_of(self.state.projects[command.project]),
+                    self.state.share_of(asked),
+                    preferences_in_force(self.state, self.rules),
+                    *preferences_for(self.state, asked),
                 )
-                asked = self.state.projects[command.project]
                 body = encode_request(compose_request(asked, command, around, self.rules))
                 return partial(errands.ask, command, body, self.host)
             case events.Fetch(url, name, signed):
@@ -321,7 +333,13 @@ class Agent:
         try:
             share = self.state.share_of(project)
             where = slot.prepare(
-                self.home, project, held, self.host, fresh=command.fresh, share=share
+                self.home,
+                project,
+                held,
+                self.host,
+                fresh=command.fresh,
+                share=share,
+                preferences=preferences_in_force(self.state, self.rules),
             )
             program = slot.main_program(self.home, project, held)
             workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
@@ -374,4 +392,4 @@ def fulfil_wishes(home: Home) -> None:
 
 
 def _durable(state: State) -> tuple[object, ...]:
-    return state.host_cpid, state.falsified, state.projects
+    return state.host_cpid, state.falsified, state.received_preferences, state.projects

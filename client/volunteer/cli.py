@@ -155,6 +155,11 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         help="report within seconds, not within an hour (default)",
     )
     command.add_argument(
+        "--ignore-preferences",
+        action="store_true",
+        help="let the computing preferences that projects send have no effect",
+    )
+    command.add_argument(
         "--confine",
         choices=[*Confinement],
         default=os.environ.get("VOLUNTEER_CONFINE", Confinement.AUTO),
@@ -340,7 +345,7 @@ def _first_line(name: str) -> str:
 def _tools(home: Home, rules: Rules, sandbox: Sandbox) -> Tools:
     host = read_host(home.path, rules.slots, time.time())
     transport = HttpTransport(host.platform)
-    return Tools(home, host, rules, transport, for_terminal(rules.slots), sandbox)
+    return Tools(home, host, rules, transport, for_terminal(rules), sandbox)
 
 
 def _sandbox(options: argparse.Namespace) -> Sandbox:
@@ -364,6 +369,9 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
     """Turn options into rules; a folder of its own is a client of its own on this computer."""
     return Rules(
         slots=options.slots or os.cpu_count() or 1,
+        has_own_slots=options.slots is not None,
+        has_own_buffer=options.buffer is not None,
+        ignores_preferences=options.ignore_preferences,
         buffer_seconds=0.1 * DAY if options.buffer is None else options.buffer,
         backoff_scale=1.0 if options.backoff_scale is None else options.backoff_scale,
         poll_seconds=5.0 if options.poll is None else options.poll,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volunteer.config import DAY, Rules
 from volunteer.records import (
     ClientState,
     HeldResult,
@@ -14,6 +13,7 @@ from volunteer.records import (
     Project,
     Verdict,
 )
+from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences
 from volunteer.wire.messages import (
     HeldName,
     HostFacts,
@@ -25,6 +25,7 @@ from volunteer.wire.messages import (
 )
 
 if TYPE_CHECKING:
+    from volunteer.config import Rules
     from volunteer.events import Ask
 
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 class Surroundings:
     """What only the edge knows: this computer, the clock, the disk in use (bytes).
 
-    `share` is the part of this computer that the project gets.
+    `share` is the part of this computer that the project gets. `preferences` are those in force,
+    `master_preferences` those that the account has for all its computers.
     """
 
     host: HostFacts
@@ -40,6 +42,9 @@ class Surroundings:
     started_at: float
     disk_used: float
     share: float = 1.0
+    preferences: GlobalPreferences = DEFAULT_PREFERENCES
+    master_preferences: str = ""
+    preferences_email_hash: str = ""
 
 
 def compose_request(
@@ -59,7 +64,9 @@ def compose_request(
         work_seconds=ask.work_seconds,
         work_instances=ask.work_instances,
         estimated_delay=ask.estimated_delay,
-        buffer_days=rules.buffer_seconds / DAY,
+        preferences=around.preferences,
+        master_preferences=around.master_preferences,
+        preferences_email_hash=around.preferences_email_hash,
         code_sign_key=project.code_sign_key,
         cross_project_id=project.account.cross_project_id,
         now=around.now,

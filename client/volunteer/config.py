@@ -27,6 +27,11 @@ class Rules:
     once: bool = False
     #: Take part as one of several clients on this computer, each a host of its own.
     allow_multiple_clients: bool = False
+    #: Whether the volunteer chose the slots and the buffer; those of preferences do not count then.
+    has_own_slots: bool = False
+    has_own_buffer: bool = False
+    #: Let the computing preferences that projects send have no effect.
+    ignores_preferences: bool = False
     #: Alter one byte of the first output, to show that validation finds it.
     falsify: bool = False
 

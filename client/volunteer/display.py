@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,8 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from volunteer.plan import processors_taken
+from volunteer.preferences import working_rules
 from volunteer.reasons import activity, wait_of
 from volunteer.records import HeldResult, Phase, Project, State
+
+if TYPE_CHECKING:
+    from volunteer.config import Rules
 
 _MOST_ROWS = 12
 _ORDER = (Phase.RUNNING, Phase.UPLOADING, Phase.REPORTABLE, Phase.READY, Phase.FETCHING)
@@ -71,8 +75,8 @@ class Lines:
 class LiveTable:
     """Lines above a table that is drawn anew several times a second."""
 
-    def __init__(self, console: Console, slots: int) -> None:
-        self._slots = slots
+    def __init__(self, console: Console, rules: Rules) -> None:
+        self._rules = rules
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
@@ -82,17 +86,17 @@ class LiveTable:
 
     def show(self, state: State, now: float) -> None:
         """Draw the table."""
-        self._live.update(picture(state, now, self._slots))
+        self._live.update(picture(state, now, working_rules(self._rules, state).slots))
 
     def close(self) -> None:
         """Wipe the table away."""
         self._live.stop()
 
 
-def for_terminal(slots: int) -> Display:
+def for_terminal(rules: Rules) -> Display:
     """Choose the table on a terminal, lines elsewhere."""
     console = Console()
-    return LiveTable(console, slots) if console.is_terminal else Lines()
+    return LiveTable(console, rules) if console.is_terminal else Lines()
 
 
 def picture(state: State, now: float, slots: int) -> Group:

@@ -45,7 +45,14 @@ class ResultEvent(ProjectEvent):
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event):
-    """Time has passed: decide what comes next."""
+    """Time has passed: decide what comes next.
+
+    `weekday` (0 is Sunday) and `hour` are local time.
+    """
+
+    weekday: int = 0
+    hour: float = 12.0
+    on_batteries: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

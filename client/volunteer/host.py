@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -79,6 +80,20 @@ def read_host(folder: Path, slots: int, now: float) -> HostFacts:
 def with_disk(host: HostFacts, folder: Path) -> HostFacts:
     """Look again at the one fact that changes from hour to hour."""
     return replace(host, disk_free=float(shutil.disk_usage(folder).free))
+
+
+def on_batteries(supplies: Path = Path("/sys/class/power_supply")) -> bool:
+    """Return whether this computer has a power line and gets nothing from it (Linux only).
+
+    A computer that tells nothing of its power, as most servers, does not run on batteries.
+    """
+    lines = []
+    with contextlib.suppress(OSError):
+        for supply in supplies.iterdir():
+            with contextlib.suppress(OSError):
+                if (supply / "type").read_text().strip() == "Mains":
+                    lines.append((supply / "online").read_text().strip())
+    return bool(lines) and "1" not in lines
 
 
 def folder_size(folder: Path) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from volunteer.events import ClearSlot, Command, Discard, Kill, Say
 from volunteer.names import NameSet, file_fault, name_fault, shared_name
+from volunteer.preferences import take_preferences
 from volunteer.records import (
     ClientState,
     HeldFile,
@@ -42,6 +43,8 @@ def take_reply(
     if reply.hostid:
         state, project = _take_hostid(state, project, reply.hostid, now)
     project = _take_account(project, reply)
+    state, more = take_preferences(state, project, reply, now)
+    said += more
     for step in (_take_key, _take_master_url, _take_acks, _take_aborts, _take_deletions):
         project, more = step(project, reply, now)
         said += more

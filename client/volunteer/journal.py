@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
 
 T = typing.TypeVar("T")
 FORMAT = 1
-_TRANSIENT = frozenset({"busy", "contacted", "progress"})
+_TRANSIENT = frozenset({"busy", "contacted", "paused", "progress"})
 # Of these there are many, of which few are new when the state is saved.
 _MANY = (AppVersion, HeldFile, HeldResult, Workunit)
 

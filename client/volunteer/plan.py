@@ -150,7 +150,7 @@ def _count(state: State, prefix: str) -> int:
 def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
     """Start ready results while slots are free; the earliest deadline first."""
     commands: list[Command] = []
-    if project.is_suspended:
+    if project.is_suspended or state.paused:
         return state, commands
     for held in project.in_phase(Phase.RUNNING):
         if held.is_suspended and has_room(state, project, held, rules):
@@ -174,10 +174,10 @@ def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[Stat
 def _suspend(
     state: State, project: Project, tick: Tick, rules: Rules
 ) -> tuple[State, list[Command]]:
-    """Let the programs of a suspended project pause; their time does not count."""
+    """Let the programs of a suspended project pause, or all; their time does not count."""
     del rules
     commands: list[Command] = []
-    if not project.is_suspended:
+    if not project.is_suspended and not state.paused:
         return state, commands
     for held in project.in_phase(Phase.RUNNING):
         if held.is_suspended:

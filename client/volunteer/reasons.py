@@ -31,6 +31,8 @@ class Wait:
 
 def wait_of(state: State, project: Project, now: float) -> Wait | None:
     """Return why the client does not ask a project for work now; None if it may ask."""
+    if state.paused:
+        return Wait(f"programs pause: {state.paused}")
     if project.is_suspended:
         return Wait(f"suspended; `volunteer resume {project.url}` lets it go on")
     if project.ended:

@@ -229,12 +229,27 @@ def version_named(workunit: Workunit, offer: Result) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceivedPreferences:
+    """The newest computing preferences of a project, as it sent them; times in unix seconds."""
+
+    source: str = ""
+    mod_time: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class State:
-    """Everything the client knows. `busy`, `contacted` and `progress` die with the process."""
+    """Everything the client knows.
+
+    `busy`, `contacted`, `progress` and `paused` die with the process. `paused` is the reason why no
+    program may run.
+    """
 
     host_cpid: str
     projects: dict[str, Project] = field(default_factory=dict)
     falsified: str = ""
+    received_preferences: ReceivedPreferences = ReceivedPreferences()
+    paused: str = ""
     busy: frozenset[str] = frozenset()
     contacted: frozenset[str] = frozenset()
     progress: dict[tuple[str, str], Progress] = field(default_factory=dict)

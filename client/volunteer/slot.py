@@ -18,8 +18,9 @@ from volunteer.files import digests_of
 from volunteer.intake import output_fault, slot_fault
 from volunteer.sandbox import Program
 from volunteer.signature import verifies
+from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences, write_preferences
 from volunteer.wire.preferences import project_preferences
-from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, global_preferences, host_info
+from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, host_info
 from volunteer.wire.web import folder_name
 from volunteer.wire.xml import block, leaf
 
@@ -95,6 +96,7 @@ def prepare(
     *,
     fresh: bool,
     share: float = 1.0,
+    preferences: GlobalPreferences = DEFAULT_PREFERENCES,
 ) -> Path:
     """Make the slot ready for a first start (`fresh`, emptied) or for going on; give its path.
 
@@ -120,7 +122,9 @@ def prepare(
             _place(home, project, slot, ref, copy=ref.copy_file)
     _place_data(home, project, held, slot)
     with safe_files.created(slot, "init_data.xml") as file:
-        content = init_data(home, project, held, host, share=share)
+        content = init_data(
+            home, project, held, host, share=share, computing_preferences=preferences
+        )
         file.write(content.encode("utf-8", "surrogateescape"))
     for trickle in held.trickles_down:
         write_trickle_down(slot, trickle)
@@ -452,11 +456,18 @@ def falsify(path: Path) -> None:
 
 
 def init_data(
-    home: Home, project: Project, held: HeldResult, host: HostFacts, *, share: float = 1.0
+    home: Home,
+    project: Project,
+    held: HeldResult,
+    host: HostFacts,
+    *,
+    share: float = 1.0,
+    computing_preferences: GlobalPreferences = DEFAULT_PREFERENCES,
 ) -> str:
     """Write the facts that BOINC's application library reads (PROTOCOL 5.1).
 
-    `share` is the part of this computer that the project gets, from 0 to 1.
+    `share` is the part of this computer that the project gets, from 0 to 1;
+    `computing_preferences` are those in force.
     """
     workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
     account = project.account
@@ -497,7 +508,7 @@ def init_data(
         "host_total_credit": account.host_total_credit,
         "host_expavg_credit": account.host_expavg_credit,
         "resource_share_fraction": share,
-        "checkpoint_period": 10.0,
+        "checkpoint_period": computing_preferences.disk_interval,
         "fraction_done_start": 0.0,
         "fraction_done_end": 1.0,
         "gpu_type": "",
@@ -520,7 +531,7 @@ def init_data(
     if preferences.specific:
         content += block("project_preferences", preferences.specific + "\n")
     content += host_info(host)
-    content += global_preferences(0.0)
+    content += write_preferences(computing_preferences)
     for ref in version.file_refs:
         content += leaf("app_file", ref.file_name)
     return block("app_init_data", content)

@@ -17,6 +17,7 @@ from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Say
 from volunteer.intake import take_reply
 from volunteer.names import folded
 from volunteer.plan import after_error, next_commands
+from volunteer.preferences import pause_reason, without_preferences_of, working_rules
 from volunteer.records import Phase, Project, State
 from volunteer.wire.messages import Account
 from volunteer.wire.web import folder_name
@@ -37,12 +38,18 @@ def advance(state: State, event: Event, rules: Rules) -> Step:
             held = state.projects[event.project].results.get(event.result)
             if held is None:
                 return state, []
-    return apply(event, state, rules)
+    return apply(event, state, working_rules(rules, state))
 
 
 @apply.register(events.Tick)
 def _(event: events.Tick, state: State, rules: Rules) -> Step:
-    return next_commands(state, event, rules)
+    reason = pause_reason(state, event, rules)
+    commands: list[Command] = []
+    if reason != state.paused:
+        commands = [Say(f"programs pause: {reason}" if reason else "programs may run again")]
+        state = replace(state, paused=reason)
+    state, more = next_commands(state, event, rules)
+    return state, commands + more
 
 
 @apply.register(events.Attached)
@@ -80,7 +87,7 @@ def _(event: events.Detached, state: State, rules: Rules) -> Step:
             commands.append(ClearSlot(held_result.slot))
     rest = {url: other for url, other in state.projects.items() if url != event.project}
     commands += [Forget(event.project), Say(f"detached from {event.project}")]
-    return replace(state, projects=rest), commands
+    return replace(without_preferences_of(state, event.project), projects=rest), commands
 
 
 @apply.register(events.UpdateWanted)

@@ -29,6 +29,8 @@ def as_json(state: State, folder: Path, now: float) -> dict[str, Any]:
         "folder": str(folder),
         "running": is_running(folder),
         "host_cpid": state.host_cpid,
+        "preferences_from": state.received_preferences.source or None,
+        "preferences_changed_at": state.received_preferences.mod_time or None,
         "projects": [_project(state, project, now) for project in state.projects.values()],
     }
 
@@ -76,6 +78,8 @@ def as_lines(state: State, folder: Path, now: float) -> list[str]:
     if not state.projects:
         return [f"{folder}: {running}, not attached to any project"]
     lines = [f"{folder}: {running}"]
+    if source := state.received_preferences.source:
+        lines.append(f"computing preferences of {source}")
     for project in state.projects.values():
         name = project.account.project_name or "a project not yet contacted"
         credit = project.account.user_total_credit

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences
+
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
@@ -116,6 +118,7 @@ class Account:
     host_total_credit: float = 0.0
     host_expavg_credit: float = 0.0
     cross_project_id: str = ""
+    email_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class Reply:
     message_ack: bool = False
     code_sign_key: str = ""
     code_sign_key_signature: str = ""
+    global_preferences: str | None = None
     project_preferences: str | None = None
     host_venue: str | None = None
     messages: tuple[Message, ...] = ()
@@ -255,7 +259,9 @@ class SchedulerRequest:
     work_seconds: float = 0.0
     work_instances: float = 0.0
     estimated_delay: float = 0.0
-    buffer_days: float = 0.0
+    preferences: GlobalPreferences = DEFAULT_PREFERENCES
+    master_preferences: str = ""
+    preferences_email_hash: str = ""
     code_sign_key: str = ""
     cross_project_id: str = ""
     now: float = 0.0

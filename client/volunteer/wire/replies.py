@@ -25,6 +25,7 @@ def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
     An app version that names no platform or speed gets ours: `platform`, `fpops` (operations/s).
     """
     root = parse(decode(body), "scheduler_reply")
+    computing = root.first("global_preferences")
     preferences = root.first("project_preferences")
     venue = root.first("host_venue")
     return Reply(
@@ -39,6 +40,7 @@ def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
         message_ack=root.flag("message_ack"),
         code_sign_key=root.string("code_sign_key"),
         code_sign_key_signature=root.string("code_sign_key_signature"),
+        global_preferences=None if computing is None else computing.text.strip(),
         project_preferences=None if preferences is None else preferences.text.strip(),
         host_venue=None if venue is None else root.string("host_venue"),
         messages=tuple(_message(found) for found in root.every("message")),
@@ -70,6 +72,7 @@ def _account(root: Element) -> Account:
         host_total_credit=root.number("host_total_credit"),
         host_expavg_credit=root.number("host_expavg_credit"),
         cross_project_id=root.string("cross_project_id"),
+        email_hash=root.string("email_hash"),
     )
 
 

@@ -6,6 +6,7 @@ import re
 from itertools import starmap
 from typing import TYPE_CHECKING
 
+from volunteer.wire.computing import write_preferences
 from volunteer.wire.xml import block, encode, escape, leaf
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def encode_request(request: SchedulerRequest) -> bytes:
         (
             _identity(request),
             _wishes(request),
-            block("working_global_preferences", global_preferences(request.buffer_days)),
+            block("working_global_preferences", write_preferences(request.preferences)),
+            _master_preferences(request),
             leaf("cross_project_id", request.cross_project_id),
             _time_stats(request),
             host_info(request.host),
@@ -96,24 +98,13 @@ def _wishes(request: SchedulerRequest) -> str:
     return wishes
 
 
-def global_preferences(buffer_days: float) -> str:
-    """Write the preferences by which this client works; also part of `init_data.xml`."""
-    content = _leaves(
-        mod_time=0.0,
-        run_on_batteries=1,
-        run_if_user_active=1,
-        work_buf_min_days=buffer_days,
-        work_buf_additional_days=0.0,
-        max_ncpus_pct=100.0,
-        disk_interval=60.0,
-        disk_max_used_gb=0.0,
-        disk_max_used_pct=90.0,
-        disk_min_free_gb=0.1,
-        ram_max_used_busy_pct=90.0,
-        ram_max_used_idle_pct=90.0,
-        cpu_usage_limit=100.0,
+def _master_preferences(request: SchedulerRequest) -> str:
+    """Write the preferences that a project sent, for another host of the same account."""
+    if not request.master_preferences:
+        return ""
+    return f"<global_preferences>\n{request.master_preferences}\n</global_preferences>\n" + leaf(
+        "global_prefs_source_email_hash", request.preferences_email_hash
     )
-    return block("global_preferences", content)
 
 
 def _trickle(trickle: TrickleReport) -> str:

@@ -119,6 +119,51 @@ def test_app_and_key_are_echoed_while_a_result_is_held(folder: Path, project: Fa
     assert "stopping; unfinished results go on next time" in out
 
 
+PREFERENCES = """
+<global_preferences>
+<mod_time>1700000000</mod_time>
+<run_on_batteries>1</run_on_batteries>
+<work_buf_min_days>0.25</work_buf_min_days>
+<disk_interval>120</disk_interval>
+</global_preferences>
+<email_hash>0123456789abcdef0123456789abcdef</email_hash>
+"""
+
+
+def test_computing_preferences_reach_requests_and_programs(
+    folder: Path, project: FakeProject
+) -> None:
+    project.extra = PREFERENCES
+    volunteer(folder, "run", "--once", *FAST)
+    project.extra = ""
+    project.offers = [Work("wu", "facts")]
+    ran = volunteer(folder, "run", "--once", "--slots", "1", *FAST)
+    assert ran.returncode == 0, ran.stderr
+    request = project.requests[1]
+    assert float(field(request, "work_req_seconds")) == pytest.approx(21600, abs=1)
+    working = field(request, "working_global_preferences")
+    assert field(working, "mod_time") == "1700000000.000000"
+    assert field(working, "work_buf_min_days") == "0.250000"
+    assert "<max_ncpus_pct>100.000000<" in working
+    master = request.partition("</working_global_preferences>")[2]
+    assert field(master, "global_preferences").strip().startswith("<mod_time>1700000000<")
+    assert field(master, "global_prefs_source_email_hash") == "0123456789abcdef" * 2
+    facts = project.uploads["wu_0_r0"].decode()
+    assert field(field(facts, "global_preferences"), "disk_interval") == "120.000000"
+    assert field(facts, "checkpoint_period") == "120.000000"
+    told = json.loads(volunteer(folder, "status", "--json").stdout)
+    assert (told["preferences_from"], told["preferences_changed_at"]) == (project.url, 1.7e9)
+
+
+def test_options_win_over_computing_preferences(folder: Path, project: FakeProject) -> None:
+    project.extra = PREFERENCES
+    volunteer(folder, "run", "--once", *FAST)
+    for options in (("--buffer", "60"), ("--ignore-preferences",)):
+        volunteer(folder, "run", "--once", "--slots", "1", *options, *FAST)
+    seconds = [float(field(request, "work_req_seconds")) for request in project.requests]
+    assert seconds[1:] == [60.0, 8640.0]
+
+
 ENDS = [
     (Work("plain", "lab"), "5", "0", "mode lab"),
     (Work("linked", "upper", copy=False), "5", "0", "mode upper"),

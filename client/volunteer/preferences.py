@@ -1,0 +1,113 @@
+"""Computing preferences that projects send: which are kept, and what they change [pure].
+
+The newest ones count, whichever project sent them, as in BOINC's client. The volunteer's own
+options win, and `--ignore-preferences` lets none of them count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from volunteer.config import DAY, Rules
+from volunteer.events import Command, Say
+from volunteer.records import Project, ReceivedPreferences, State
+from volunteer.wire.computing import (
+    GlobalPreferences,
+    global_preferences,
+    mod_time_of,
+    preferences_fault,
+)
+
+if TYPE_CHECKING:
+    from volunteer.events import Tick
+    from volunteer.wire.messages import Reply
+
+
+def take_preferences(
+    state: State, project: Project, reply: Reply, now: float
+) -> tuple[State, list[Command]]:
+    """Keep preferences that are newer than those held; refuse malformed ones with a sentence."""
+    text = reply.global_preferences
+    if not text:
+        return state, []
+    name = project.account.project_name or project.url
+    if fault := preferences_fault(text):
+        return state, [Say(f"{name}: its computing preferences are refused: {fault}")]
+    # A time to come counts as now: otherwise no other project could ever send newer ones.
+    mod_time = min(mod_time_of(text), now)
+    former = state.received_preferences
+    if mod_time <= former.mod_time:
+        return state, []
+    received = ReceivedPreferences(project.url, mod_time, text)
+    state = replace(state, received_preferences=received)
+    if text == former.text:
+        return state, []
+    said = f"{name}: new computing preferences"
+    if names := global_preferences(text, project.venue).without_effect:
+        said += f"; without effect here: {', '.join(names)}"
+    return state, [Say(said)]
+
+
+def without_preferences_of(state: State, project_url: str) -> State:
+    """Forget the preferences that a project sent."""
+    if state.received_preferences.source != project_url:
+        return state
+    return replace(state, received_preferences=ReceivedPreferences())
+
+
+def preferences_in_force(state: State, rules: Rules) -> GlobalPreferences:
+    """Return the preferences by which this client works: those received, and its options.
+
+    `mod_time` is that of the received ones even if they are ignored, so that projects do not send
+    them with each reply.
+    """
+    received = state.received_preferences
+    preferences = GlobalPreferences(work_buf_min_days=rules.buffer_seconds / DAY)
+    source = state.projects.get(received.source)
+    if source is not None and not rules.ignores_preferences:
+        preferences = global_preferences(received.text, source.venue)
+        has_buffer = "<work_buf_" in received.text
+        if rules.has_own_buffer or not has_buffer:
+            preferences = replace(
+                preferences,
+                work_buf_min_days=rules.buffer_seconds / DAY,
+                work_buf_additional_days=0.0,
+            )
+        if rules.has_own_slots:
+            preferences = replace(preferences, max_ncpus_pct=100.0)
+    return replace(preferences, mod_time=received.mod_time, source_project=received.source)
+
+
+def working_rules(rules: Rules, state: State) -> Rules:
+    """Return the rules with the processors and the buffer that the preferences in force allow."""
+    if not state.received_preferences.source or rules.ignores_preferences:
+        return rules
+    preferences = preferences_in_force(state, rules)
+    days = preferences.work_buf_min_days + preferences.work_buf_additional_days
+    slots = max(1, int(rules.slots * preferences.max_ncpus_pct / 100))
+    return replace(rules, slots=slots, buffer_seconds=days * DAY)
+
+
+def pause_reason(state: State, tick: Tick, rules: Rules) -> str:
+    """Return why no program may run now; empty if programs may run."""
+    preferences = preferences_in_force(state, rules)
+    if tick.on_batteries and not preferences.run_on_batteries:
+        return "this computer runs on batteries"
+    if not preferences.allow(tick.weekday, tick.hour):
+        return "the preferences name other hours for computing"
+    return ""
+
+
+def preferences_for(state: State, project: Project) -> tuple[str, str]:
+    """Return the received preferences and the account's hash for another host of an account.
+
+    Both are empty for a project with another account than the one that sent them. BOINC's clients
+    up to version 7 send them to every project, which then does not store them.
+    """
+    received = state.received_preferences
+    source = state.projects.get(received.source)
+    account_hash = source.account.email_hash if source is not None else ""
+    if not account_hash or project.account.email_hash != account_hash:
+        return "", ""
+    return received.text, account_hash
