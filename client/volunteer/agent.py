@@ -25,7 +25,8 @@ from volunteer.sandbox import Confinement, Sandbox
 from volunteer.state import advance
 from volunteer.transport import Transport
 from volunteer.uploads import Finished
-from volunteer.wire.requests import encode_request
+from volunteer.wire.messages import SchedulerRequest, TrickleReport
+from volunteer.wire.requests import encode_request, encode_trickle_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -304,6 +305,16 @@ class Agent:
                 )
                 body = encode_request(compose_request(asked, command, around, self.rules))
                 return partial(errands.ask, command, body, self.host)
+            case events.Replicate(url, seqno=seqno, trickles=trickles):
+                sender = self.state.projects[url]
+                request = SchedulerRequest(
+                    sender.key, self.host, hostid=sender.hostid, rpc_seqno=seqno
+                )
+                bodies = [
+                    encode_trickle_request(request, TrickleReport(t.result_name, t.time, t.text))
+                    for t in trickles
+                ]
+                return partial(errands.replicate, command, bodies)
             case events.Fetch(url, name, signed):
                 project = self.state.projects[url]
                 key = project.code_sign_key if signed else None

@@ -13,7 +13,7 @@ from volunteer.wire.replies import decode_reply
 from volunteer.wire.xml import BadXmlError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from volunteer.events import Command, Event
     from volunteer.wire.messages import HostFacts
@@ -50,6 +50,19 @@ class Errands:
                 continue
             return events.ReplyReceived(self.now(), chance(), project=command.project, reply=reply)
         return events.RequestFailed(self.now(), chance(), project=command.project, reason=reason)
+
+    def replicate(self, command: events.Replicate, bodies: Sequence[bytes]) -> Event:
+        """Send copies of trickles; the answers do not matter."""
+        reason = ""
+        for body in bodies:
+            try:
+                answer = self.transport.post(command.url, Body(body), has_credentials=True)
+                reason = reason or ("" if answer.is_good else f"HTTP {answer.status}")
+            except UnreachableError as error:
+                reason = reason or str(error)
+        return events.TricklesReplicated(
+            self.now(), project=command.project, url=command.url, reason=reason
+        )
 
     def fetch(self, project: str, wanted: files.Wanted) -> Event:
         """Download a file."""
@@ -104,6 +117,8 @@ def failure(command: Command, reason: str, now: float) -> Event:
             )
         case events.ReadMasterPage(project):
             return events.MasterPageRead(now, drawn, project=project, reason=reason)
+        case events.Replicate(project, url):
+            return events.TricklesReplicated(now, drawn, project=project, url=url, reason=reason)
         case events.Ask(project):
             return events.RequestFailed(now, drawn, project=project, reason=reason)
     raise TypeError(command)

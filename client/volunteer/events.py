@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from volunteer.records import TrickleDown
+    from volunteer.records import TrickleDown, TrickleUp
     from volunteer.wire.messages import Reply
 
 
@@ -224,6 +224,14 @@ class UploadRequested(ResultEvent):
     outputs: tuple[Output, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TricklesReplicated(ProjectEvent):
+    """Copies of trickles were sent to a further address; `reason` is why one did not arrive."""
+
+    url: str
+    reason: str = ""
+
+
 class UploadFinished(FileEvent):
     """An output file is at the project, whole."""
 
@@ -267,6 +275,16 @@ class Ask(Command):
     work_seconds: float
     work_instances: float
     estimated_delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate(Command):
+    """Send copies of trickles to a further address of the project, once each."""
+
+    project: str
+    url: str
+    seqno: int
+    trickles: tuple[TrickleUp, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from volunteer.records import (
     version_named,
 )
 from volunteer.signature import BadKeyError, read_hex_block, read_public_key, verifies_text
-from volunteer.talk import take_trickles
+from volunteer.talk import take_trickle_urls, take_trickles
 from volunteer.verdicts import ABORTED_BY_PROJECT, COULD_NOT_START
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def take_reply(
     project, refusals = _take_science(project, reply)
     project, taken = _take_results(project, reply, refusals, now)
     new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
+    project, more = take_trickle_urls(project, reply, now)
+    said += more
     # Messages may be for results of the same reply.
     project, more = take_trickles(project, reply, now)
     said += more

@@ -14,6 +14,7 @@ from volunteer.events import (
     Fetch,
     Kill,
     ReadMasterPage,
+    Replicate,
     Resume,
     Run,
     Say,
@@ -276,7 +277,20 @@ def _contact(
     )
     state = state.with_project(asked).starting(work)
     delay = busy_seconds(state, rules, now) if seconds > 0 else 0.0
-    return state, [Ask(project.url, urls, seqno, seconds, instances, delay)]
+    state, copies = _replicate(state, project, seqno)
+    return state, [Ask(project.url, urls, seqno, seconds, instances, delay), *copies]
+
+
+def _replicate(state: State, project: Project, seqno: int) -> tuple[State, list[Command]]:
+    """Send copies of new trickles to the further addresses; one that still sends is left out."""
+    new = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
+    commands: list[Command] = []
+    for url in project.trickle_up_urls if new else ():
+        work = f"replicate {project.url} {url}"
+        if work not in state.busy:
+            state = state.starting(work)
+            commands.append(Replicate(project.url, url, seqno, new))
+    return state, commands
 
 
 def _read_master(state: State, project: Project, now: float) -> tuple[State, list[Command]]:

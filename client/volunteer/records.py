@@ -172,6 +172,8 @@ class Project:
     last_message: str = ""
     is_suspended: bool = False
     trickles_up: tuple[TrickleUp, ...] = ()
+    trickle_up_urls: tuple[str, ...] = ()
+    trickle_up_refused: tuple[str, ...] = ()
     files: dict[str, HeldFile] = field(default_factory=dict)
     app_versions: dict[str, AppVersion] = field(default_factory=dict)
     workunits: dict[str, Workunit] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from volunteer.records import (
     TrickleDown,
     TrickleUp,
 )
+from volunteer.wire.web import is_web_url
 
 if TYPE_CHECKING:
     from volunteer.config import Rules
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 UPLOAD_GIVEN_UP = -128
 # They are in the state file, which is written after each change.
 _MAX_TRICKLES = 500
+# Each gets a request for each trickle.
+_MAX_TRICKLE_URLS = 8
+_MAX_URL_CHARACTERS = 255
 _MAX_TRICKLE_CHARACTERS = 2 << 20
 # Of a result that does not run; a program that never reads them must not fill the state.
 _MAX_TRICKLES_DOWN = 50
@@ -68,6 +72,16 @@ def _(event: events.TrickleWritten, state: State, rules: Rules) -> Step:
     trickle = TrickleUp(event.result, max(int(event.now), latest + 1), event.text)
     project = replace(project, trickles_up=(*held, trickle))
     return state.with_project(project), []
+
+
+@apply.register(events.TricklesReplicated)
+def _(event: events.TricklesReplicated, state: State, rules: Rules) -> Step:
+    del rules
+    state = state.done_with(f"replicate {event.project} {event.url}")
+    if not event.reason:
+        return state, []
+    # As BOINC's client does: the project itself gets every trickle, so a copy is not repeated.
+    return state, [Say(f"{event.project}: a copy of a trickle was lost: {event.reason}")]
 
 
 @apply.register(events.UploadRequested)
@@ -117,6 +131,36 @@ def _notices(project: Project, name: str, status: int) -> list[Command]:
         for ref in project.output_refs(held.offer)
         if ref.file_name == name
     ]
+
+
+def take_trickle_urls(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
+    """Take the addresses that get copies of trickles; a reply without them ends the copies.
+
+    Copies carry the account key, so they must not travel less protected than requests do.
+    """
+    del now
+    needs_https = any(url.startswith("https:") for url in (project.url, *project.scheduler_urls))
+    taken: list[str] = []
+    refused: list[Command] = []
+    for url in dict.fromkeys(reply.trickle_up_urls):
+        fault = ""
+        if len(url) > _MAX_URL_CHARACTERS or not is_web_url(url):
+            fault = "it is not an http or https address"
+        elif needs_https and not url.startswith("https:"):
+            fault = "it is not encrypted, and the project is"
+        elif len(taken) == _MAX_TRICKLE_URLS:
+            fault = f"{_MAX_TRICKLE_URLS} addresses are used already"
+        if not fault:
+            taken.append(url)
+        elif url not in project.trickle_up_refused:
+            refused.append(Say(f"{project.url}: no trickles are copied to {url:.80}: {fault}"))
+    others = tuple(url for url in dict.fromkeys(reply.trickle_up_urls) if url not in taken)
+    project = replace(
+        project,
+        trickle_up_urls=tuple(taken),
+        trickle_up_refused=others[:_MAX_TRICKLE_URLS],
+    )
+    return project, refused
 
 
 def take_trickles(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:

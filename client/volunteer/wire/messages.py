@@ -149,6 +149,7 @@ class Reply:
     workunits: tuple[Workunit, ...] = ()
     results: tuple[Result, ...] = ()
     trickles: tuple[TrickleMessage, ...] = ()
+    trickle_up_urls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

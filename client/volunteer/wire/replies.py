@@ -57,6 +57,9 @@ def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
         trickles=tuple(
             trickle for found in root.every("trickle_down") if (trickle := _trickle(found.text))
         ),
+        trickle_up_urls=tuple(
+            url for found in root.every("trickle_up_urls") for url in found.strings("url")
+        ),
     )
 
 

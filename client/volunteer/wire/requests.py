@@ -116,6 +116,18 @@ def _trickle(trickle: TrickleReport) -> str:
     return block("msg_from_host", f"{content}{text}\n")
 
 
+def encode_trickle_request(request: SchedulerRequest, trickle: TrickleReport) -> bytes:
+    """Write the short request that carries one trickle to an address of `<trickle_up_urls>`."""
+    head = _leaves(
+        authenticator=request.authenticator,
+        hostid=request.hostid,
+        rpc_seqno=request.rpc_seqno,
+    )
+    platform = leaf("platform_name", request.host.platform)
+    content = head + version_lines() + platform + _trickle(trickle)
+    return encode(block("scheduler_request", content))
+
+
 def _time_stats(request: SchedulerRequest) -> str:
     up = max(0.0, request.now - request.started_at)
     content = _leaves(

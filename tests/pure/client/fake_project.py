@@ -28,6 +28,7 @@ echo "mode $1" >&2
 case "$1" in
 upper) tr a-z A-Z < "$(r in)" > "$(r out)"; echo 0 > boinc_finish_called ;;
 lab) tr a-z A-Z < "$(r in)" > "$(r out)" ;;
+trickle) echo "<variety>news</variety>" > trickle_up.xml; echo told > "$(r out)" ;;
 facts) cat init_data.xml > "$(r out)" ;;
 args) printf '%s|' "$@" > "$(r out)" ;;
 fail) echo "bad luck ]]> </stderr_out>" >&2; exit 3 ;;

@@ -164,6 +164,35 @@ def test_options_win_over_computing_preferences(folder: Path, project: FakeProje
     assert seconds[1:] == [60.0, 8640.0]
 
 
+def test_copies_of_trickles_go_to_the_addresses_of_the_project(
+    folder: Path, project: FakeProject
+) -> None:
+    copies: list[str] = []
+
+    def answer(_path: str, body: bytes) -> tuple[int, bytes]:
+        copies.append(body.decode())
+        return 200, b"<scheduler_reply>\n</scheduler_reply>\n"
+
+    with FakeProject(fail=answer) as other:
+        project.extra = (
+            f"<trickle_up_urls>\n<url>{other.url}copies</url>\n"
+            "<url>ftp://elsewhere.example/</url>\n</trickle_up_urls>\n<message_ack/>\n"
+        )
+        project.offers = [Work("wu", "trickle")]
+        ran = volunteer(folder, "run", "--once", *FAST)
+    assert ran.returncode == 0, ran.stderr
+    [message] = [
+        field(request, "msg_from_host") for request in project.requests if "msg_from" in request
+    ]
+    [copy] = copies
+    assert field(copy, "msg_from_host") == message
+    assert "<variety>news</variety>" in message
+    assert field(copy, "authenticator") == ACCOUNT_KEY
+    assert field(copy, "hostid") == "42"
+    assert "<core_client_major_version>" in copy
+    assert "ftp://elsewhere.example/: it is not an http or https address" in ran.stdout
+
+
 ENDS = [
     (Work("plain", "lab"), "5", "0", "mode lab"),
     (Work("linked", "upper", copy=False), "5", "0", "mode upper"),
