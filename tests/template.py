@@ -1,4 +1,4 @@
-"""A migrated, empty database that test databases are copied from: a second instead of four.
+"""A migrated, empty database that test databases are copied from.
 
 Only on the project's own server.  A template belongs to the source it was made from, by digest;
 sessions of changed source make another, and those of other sources are dropped after a day.

@@ -1,4 +1,4 @@
-"""Computing preferences that projects send: which are kept, and what they change [pure].
+"""Computing preferences sent by projects: which count, what they change [pure].
 
 The newest ones count, whichever project sent them, as in BOINC's client. The volunteer's own
 options win, and `--ignore-preferences` lets none of them count.

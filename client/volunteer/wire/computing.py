@@ -1,4 +1,4 @@
-"""Computing preferences (`<global_preferences>`): read with limits, and written [pure].
+"""Computing preferences (`<global_preferences>`): read and written [pure].
 
 A project sends them as text, which may have other values for hosts in a *venue*. Numbers outside
 of a safe range are moved to its edge: no project can fill the disk or stop the others.

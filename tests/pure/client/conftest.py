@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-HERE = Path(__file__).parent
-for folder in (HERE, HERE.parents[2] / "client"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-from fake_project import FakeProject  # noqa: E402 - found through the lines above
+from tests.pure.client.fake_project import FakeProject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_project import ACCOUNT_KEY, FakeProject, sign
 
 from tests.api_program import build
+from tests.pure.client.fake_project import ACCOUNT_KEY, FakeProject, sign
 from volunteer import cli
 from volunteer.sandbox import Confinement, Sandbox
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_project import public_key, sign
 
+from tests.pure.client.fake_project import public_key, sign
 from volunteer.files import DownloadError, Wanted, fetch
 from volunteer.journal import DamagedJournalError, Journal, load_state
 from volunteer.records import HeldFile, HeldResult, Phase, Project, State, Verdict

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable
 
 import pytest
-from fake_project import public_key, sign
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pure.client.fake_project import public_key, sign
 from volunteer.signature import (
     BadKeyError,
     read_hex_block,

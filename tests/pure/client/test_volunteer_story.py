@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_project import ACCOUNT_KEY, EMAIL, PASSWORD, FakeProject, Work, sign
 
+from tests.pure.client.fake_project import ACCOUNT_KEY, EMAIL, PASSWORD, FakeProject, Work, sign
 from volunteer import cli
 
 CLIENT = Path(__file__).resolve().parents[3] / "client"

@@ -1,4 +1,4 @@
-"""Copies of trickles that a project wants sent to further addresses (`<trickle_up_urls>`)."""
+"""Copies of trickles for further addresses of a project (`<trickle_up_urls>`)."""
 
 from __future__ import annotations
 
