@@ -164,6 +164,7 @@ def test_no_other_address_accepts_a_large_body_without_authentication(front, req
     assert spooled(front) == 0
 
 
+@pytest.mark.usefixtures("tokens")
 def test_small_bodies_and_public_pages_need_no_token(front):
     body = b'{"email": "may@example.org", "password": "a long password", "name": "x", "scopes": ["read"]}'
     head = f"POST /api/v1/tokens HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
