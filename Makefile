@@ -65,7 +65,7 @@ test-api: $(VENV)/.stamp-dev ## every corner of the API, thousands of requests: 
 	@API_CASES=$(CASES) $(BIN)/pytest tests/faces/test_api_random.py -s --no-header
 
 test-docs: $(VENV)/.stamp-dev ## the consoles of the docs, typed beside a real project: some minutes
-	@$(BIN)/pytest tests/story/test_consoles.py -m long --no-header
+	@$(BIN)/pytest tests/story/test_consoles.py -n $(STORIES) --no-header
 
 test-planted: $(VENV)/.stamp-dev ## bugs planted one by one: which random test finds each, and when
 	@$(BIN)/python -m tests.long.planted

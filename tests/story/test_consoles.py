@@ -18,7 +18,7 @@ from tests.story.consoles import ROOT, Block, Shell, blocks, typed_blocks
 from tests.story.project import Project
 from tests.story.volunteers import PASSWORD
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("consoles")]
+pytestmark = pytest.mark.lengthy
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,9 @@ def serving(tmp_path_factory):
     take.chmod(0o755)
     try:
         project.start()
+        # Clients of a project without any program ask again only after ten minutes.
+        words = ["--create-app", "--kind", "script"]
+        project.manage("publish_app", "first", "1.00", "-", take, *words)
         yield project
     finally:
         project.close()
