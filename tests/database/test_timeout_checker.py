@@ -280,6 +280,19 @@ def test_what_was_refused_before_the_newest_version_came_does_not_count():
     assert states(workunit) == [(True, True)]
 
 
+@pytest.mark.parametrize("most", [1, 2], ids=["as many hosts as it bears", "counted at once"])
+def test_no_refusal_before_the_newest_version_counts_however_it_would(most):
+    app = rows.an_app(max_infeasible=most)
+    workunit = an_unsent(app)
+    refuse(workunit, rows.a_host(), at=NOON - timedelta(seconds=20), counts_at_once=most == 2)
+    version = rows.an_app_version(app, created_at=NOON - timedelta(seconds=10))
+    a_pass(timeout_checker)
+    assert states(workunit) == [(False, False)]
+    rows.update(version, created_at=NOON - timedelta(seconds=30))
+    a_pass(timeout_checker)
+    assert states(workunit) == [(True, True)]
+
+
 def test_of_a_targeted_result_only_its_hosts_are_asked():
     mine, theirs = rows.a_host(), rows.a_host()
     for_host = an_unsent(target_host=mine)
