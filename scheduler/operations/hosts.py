@@ -29,8 +29,12 @@ class HostBusy(Exception):
     """Another request of this host is being answered. Hint: ask again in a minute."""
 
 
-Refusal = UnknownKey | HostDenied | HostBusy
-REFUSALS = (UnknownKey, HostDenied, HostBusy)
+class TooManyHosts(Exception):
+    """The account has as many new hosts as it may get in a day. Hint: HOSTS_PER_ACCOUNT."""
+
+
+Refusal = UnknownKey | HostDenied | HostBusy | TooManyHosts
+REFUSALS = (UnknownKey, HostDenied, HostBusy, TooManyHosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

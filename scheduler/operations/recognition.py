@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -18,11 +19,17 @@ from scheduler.operations.hosts import (
     HostBusy,
     HostDenied,
     Refusal,
+    TooManyHosts,
     UnknownKey,
     columns_of,
     key_hash,
     stored_cpid,
 )
+
+DAY = timedelta(days=1)
+
+#: Adds a host: from the row of the account, its description and its cpid to the row of the host.
+Create = Callable[[dict[str, Any], HostDescription, str], dict[str, Any]]
 
 
 class Knock(NamedTuple):
@@ -32,12 +39,16 @@ class Knock(NamedTuple):
     description: HostDescription
 
 
-def recognise(knocks: Sequence[Knock], *, now: datetime) -> list[Caller | Refusal]:
+def recognise(
+    knocks: Sequence[Knock], *, hosts_per_account: int, now: datetime
+) -> list[Caller | Refusal]:
     """Find the account of each key and the host of each client; make the hosts that are new.
 
     Inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  Who cannot be
-    served gets the refusal, as a value: it concerns nobody else.
+    served gets the refusal, as a value: it concerns nobody else.  An account gets at most
+    `hosts_per_account` new hosts within 24 hours; 0 means no limit.
     """
+    create = partial(_create, most=hosts_per_account, now=now)
     rows = sql.fetch(
         "recognise",
         {
@@ -55,7 +66,7 @@ def recognise(knocks: Sequence[Knock], *, now: datetime) -> list[Caller | Refusa
     for position, knock in enumerate(knocks, start=1):
         row = found.get(position)
         try:
-            caller = _admit(row, knock, present, is_stranger=position in strangers, now=now)
+            caller = _admit(row, knock, present, is_stranger=position in strangers, create=create)
         except REFUSALS as refusal:
             callers.append(refusal)
         else:
@@ -84,14 +95,14 @@ def _admit(
     present: Collection[int],
     *,
     is_stranger: bool,
-    now: datetime,
+    create: Create,
 ) -> Caller:
-    """The caller of a row; raises `UnknownKey`, `HostDenied`, `HostBusy`."""
+    """The caller of a row; raises `UnknownKey`, `HostDenied`, `HostBusy`, `TooManyHosts`."""
     if row is None or not _is_welcome(row):
         raise UnknownKey
     assigned = is_stranger or row["was_merged"]
     if is_stranger:
-        row = row | _find_or_create(row, *knock, now=now)
+        row = row | _find_or_create(row, *knock, create=create)
     if row["denied"]:
         raise HostDenied
     # A lock of our own transaction keeps out all others, but not a second caller in this batch.
@@ -113,7 +124,7 @@ def _find_or_create(
     credentials: Credentials,
     description: HostDescription,
     *,
-    now: datetime,
+    create: Create,
 ) -> dict[str, Any]:
     cpid = stored_cpid(description.host_cpid, row["email"])
     facts = columns_of(description) | {
@@ -124,14 +135,18 @@ def _find_or_create(
     }
     found = sql.fetch_one("find_host", facts)
     if found is None:
-        return _create(row, description, cpid, now=now)
+        return create(row, description, cpid)
     detached = not credentials.holds_results and not credentials.allow_multiple_clients
     return _host_columns(found) | {"locked": _lock_host(found["id"]), "detached": detached}
 
 
 def _create(
-    row: dict[str, Any], description: HostDescription, cpid: str, *, now: datetime
+    row: dict[str, Any], description: HostDescription, cpid: str, *, most: int, now: datetime
 ) -> dict[str, Any]:
+    # The lock of the account's hosts is held: nobody else adds one meanwhile.
+    added = Host.objects.filter(account_id=row["account_id"], created_at__gt=now - DAY)
+    if most and added.count() >= most:
+        raise TooManyHosts
     facts = columns_of(description) | {"host_cpid": cpid}
     facts["last_ip_addr"] = facts.pop("ip_addr")
     host = Host.objects.create(

@@ -40,6 +40,10 @@ REFUSALS: dict[type[Exception], tuple[str, float]] = {
         words.HOUR,
     ),
     hosts.HostDenied: ("Not accepting requests from this host", words.DAY),
+    hosts.TooManyHosts: (
+        "This account has attached too many new computers in 24 hours. Try again later.",
+        6 * words.HOUR,
+    ),
     hosts.HostBusy: ("Another scheduler instance is running for this host", 60.0),
 }
 
@@ -167,6 +171,7 @@ def _recognise(talks: Sequence[_Talk], config: ProjectConfig, *, now: datetime) 
         talk.described = translate.description(talk.request, talk.ip_addr)
     callers = recognition.recognise(
         [recognition.Knock(translate.credentials(talk.request), talk.described) for talk in talks],
+        hosts_per_account=config.hosts_per_account,
         now=now,
     )
     for talk, caller in zip(talks, callers, strict=True):

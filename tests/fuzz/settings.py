@@ -23,6 +23,7 @@ globals().update(
 PROJECT = replace(
     _PROJECT,
     size_queries_per_second=0,
+    hosts_per_account=0,
     **{
         one.name: _UNLIMITED
         for one in fields(_PROJECT)

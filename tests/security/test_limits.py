@@ -6,20 +6,23 @@ import os
 import socket
 import stat
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from project import disk_reserve
 from project.management.commands.serve import plain_http_warning
 from scheduler import fetching
 from scheduler.facts.new_work import NewOutput, NewWorkunit
 from scheduler.fetching import Rules, SourceFailed
-from scheduler.models import Result, Workunit
+from scheduler.models import Host, Result, Workunit
 from scheduler.operations.submission_checks import SubmissionRefused
 from scheduler.operations.submit import submit
 from scheduler.policy.sources import BadSource
+from scheduler.rpc import conversation
 from tests import work
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -42,6 +45,56 @@ def configure(settings):
 @pytest.fixture
 def limited(configure):
     configure(max_output_bytes=LIMIT)
+
+
+# New hosts of an account
+
+
+@pytest.mark.django_db
+class TestNewHosts:
+    def test_hosts_beyond_a_days_number_are_refused_for_six_hours(self, configure):
+        configure(hosts_per_account=2)
+        client = a_client()
+        replies = [replace(client, name=name).ask() for name in ("first", "second", "third")]
+        assert [reply.hostid is None for reply in replies] == [False, False, True]
+        assert replies[2].request_delay == 6 * 3600
+        (message,) = replies[2].messages
+        assert message.text == (
+            "This account has attached too many new computers in 24 hours. Try again later."
+        )
+        assert Host.objects.count() == 2
+
+    def test_hosts_that_are_known_are_served_beyond_it(self, configure):
+        configure(hosts_per_account=1)
+        client = a_client()
+        client.ask()
+        assert client.ask().hostid is None
+        assert replace(client, hostid=0).ask().hostid == client.hostid
+        assert client.ask().messages == ()
+
+    def test_hosts_of_other_accounts_and_of_the_day_before_do_not_count(self, configure):
+        configure(hosts_per_account=1)
+        a_client(name="theirs").ask()
+        client = a_client("ben@example.org")
+        client.ask()
+        update(Host.objects.get(pk=client.hostid), created_at=timezone.now() - timedelta(hours=25))
+        assert replace(client, name="new", hostid=0).ask().hostid is not None
+
+    def test_several_in_one_batch_count_together(self, configure, settings):
+        configure(hosts_per_account=2)
+        client = a_client()
+        calls = [
+            conversation.Call(replace(client, name=f"{number}").request(), "127.0.0.1")
+            for number in range(4)
+        ]
+        replies = conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
+        assert [reply.hostid is None for reply in replies] == [False, False, True, True]
+
+    def test_zero_is_no_limit(self, configure):
+        configure(hosts_per_account=0)
+        client = a_client()
+        assert client.ask().hostid
+        assert replace(client, name="second", hostid=0).ask().hostid
 
 
 # Outputs that are too large to upload

@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 from contextlib import suppress
+from threading import Thread
 from time import sleep
 
 import pytest
@@ -170,6 +171,28 @@ def test_small_bodies_and_public_pages_need_no_token(front):
     head = f"POST /api/v1/tokens HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     assert exchange(front, head, body)[0] == 201
     assert exchange(front, "GET /api/v1/ HTTP/1.1\r\n")[0] == 200
+
+
+def test_requests_of_one_address_are_limited_with_503_beyond_those_of_a_campus(front):
+    """A stock client takes 429 and other 4xx for the end of a job; 500 at once are a campus."""
+    requests = 900
+    request = b"GET /robots.txt HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    reply = b""
+    with connect(front) as connected:
+        connected.settimeout(60)
+        sent = (request + b"\r\n") * (requests - 1) + request + b"Connection: close\r\n\r\n"
+        sender = Thread(target=connected.sendall, args=[sent])
+        sender.start()
+        with suppress(ssl.SSLError):
+            while piece := connected.recv(65536):
+                reply += piece
+        sender.join()
+    statuses = [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", reply)]
+    assert len(statuses) == requests
+    assert set(statuses) == {200, 503}
+    assert 503 not in statuses[:500]
+    # Until there is room again for the other tests.
+    sleep(2)
 
 
 @pytest.mark.parametrize("path", ["/upload/file_upload_handler", "/cgi/scheduler"])

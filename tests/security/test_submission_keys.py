@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -94,6 +95,35 @@ def test_submission_key_submits_until_it_is_revoked() -> None:
     row = AccountKey.objects.get(key_hash=key_hash(key))
     call_command("account_key", "revoke", EMAIL, str(row.pk), stdout=io.StringIO())
     assert "<error>" in post(asked("query_batches", key=key))
+
+
+def command(*words: str) -> dict[str, Any]:
+    """Return what `manage.py account_key` answers as JSON."""
+    out = io.StringIO()
+    call_command("account_key", *words, "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+def test_keys_are_made_listed_and_revoked_by_a_command() -> None:
+    client_key("create_account")
+    made = {kind: command("make", EMAIL, "--kind", kind) for kind in ("submission", "host")}
+    assert "<error>" not in post(asked("query_batches", key=made["submission"]["key"]))
+    assert "<error>" in post(asked("query_batches", key=made["host"]["key"]))
+    listed = command("list", EMAIL)["keys"]
+    assert {key["kind"] for key in listed} >= {"host", "submission"}
+    assert not [key for key in listed if key["kind"] == "submission" and key["returned_by_log_in"]]
+    secrets = {answer["key"] for answer in made.values()}
+    assert not secrets & {str(value) for key in listed for value in key.values()}
+    mine = AccountKey.objects.get(key_hash=key_hash(made["submission"]["key"]))
+    assert command("revoke", EMAIL, str(mine.pk))["revoked"]
+    assert "<error>" in post(asked("query_batches", key=made["submission"]["key"]))
+    assert mine.pk not in {key["id"] for key in command("list", EMAIL)["keys"]}
+
+
+def test_the_kind_of_a_new_key_is_asked_for() -> None:
+    client_key("create_account")
+    with pytest.raises(CommandError, match="give --kind host or --kind submission"):
+        command("make", EMAIL)
 
 
 def test_submission_key_attaches_no_client() -> None:

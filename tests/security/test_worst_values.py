@@ -6,8 +6,11 @@ at once.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -16,11 +19,13 @@ from django.test import Client
 from django.utils import timezone
 
 from daemons import registry, transitioner
+from scheduler import signing, storage
 from scheduler.management.statistics import export
 from scheduler.models import Host, Result, Workunit
 from scheduler.operations.submit import NewOutput, NewWorkunit, submit
 from scheduler.queries.invariants import invariants
 from scheduler.wire import messages, ranges, replies, requests, xml
+from tests.faces.test_upload import call
 from tests.scripted_client import LINUX, a_client, put_upload
 from tests.security import worst
 from tests.work import an_app
@@ -238,3 +243,58 @@ def test_stored_values_are_within_their_ranges(world, tmp_path):
     assert Result.objects.filter(cpu_time__gt=1e10).count() == 0
     assert Workunit.objects.exists()
     assert settings.PROJECT
+
+
+UPLOADED = "upper_0_0_r1_0"
+
+
+def upload(values):
+    """Return the body of an upload of one byte, where a field has another value than it should."""
+    good = {
+        "name": UPLOADED,
+        "xml_signature": signing.upload_grant(UPLOADED, 100).strip(),
+        "max_nbytes": "100",
+        "nbytes": "1",
+        "md5_cksum": hashlib.md5(b"x").hexdigest(),
+        "offset": "0",
+    }
+    all_values = {name: value.encode() for name, value in good.items()} | values
+    tags = [
+        b"<%s>%s</%s>\n" % (tag.encode(), text, tag.encode()) for tag, text in all_values.items()
+    ]
+    info, rest = b"".join(tags[:3]), b"".join(tags[3:])
+    return b"<file_upload><file_info>%s</file_info>%s<data>\nx" % (info, rest)
+
+
+def test_an_upload_of_good_values_is_stored(own_folders):
+    signing.ensure_keys()
+    assert b"<status>0</status>" in send_upload(upload({}))
+    assert storage.upload_path(UPLOADED).read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    "field", ["name", "xml_signature", "max_nbytes", "nbytes", "md5_cksum", "offset"]
+)
+def test_worst_value_of_any_field_of_an_upload_stores_no_other_bytes(own_folders, field):
+    signing.ensure_keys()
+    for value in (*map(str.encode, worst.NUMBERS), *worst.TEXTS):
+        said = send_upload(upload({field: value}))
+        final = storage.upload_path(UPLOADED)
+        assert re.search(rb"<status>(-1|0|1)</status>", said), (value[:80], said)
+        assert (b"<status>0</status>" in said) == final.exists(), (value[:80], said)
+        for path in filter(Path.is_file, final.parent.rglob("*")):
+            assert path in {final, final.with_name(f".{UPLOADED}.part")}, value[:80]
+            assert path.read_bytes() in {b"", b"x"}, value[:80]
+            path.unlink()
+
+
+def test_worst_name_of_a_size_query_is_answered(own_folders):
+    for value in (*map(str.encode, worst.NUMBERS), *worst.TEXTS):
+        body = b"<data_server_request><get_file_size>%s</get_file_size>" % value
+        assert re.search(rb"<status>(-1|0|1)</status>", send_upload(body)), value[:80]
+
+
+def send_upload(body):
+    answer = call(body)
+    assert answer.status == "200 OK"
+    return answer.body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from tests.mutate.switching import Both, Code, Sql, Switch, always, unchanged
@@ -389,5 +390,10 @@ RULES = (
         "Denied hosts are not served",
         Sql("recognise", "h.denied,", "FALSE AS denied,"),
         ("tests/faces/test_scheduler.py",),
+    ),
+    Switch(
+        "An account gets a limited number of new hosts a day",
+        Code("scheduler.operations.recognition:DAY", timedelta(0)),
+        ("tests/security/test_limits.py",),
     ),
 )
