@@ -86,6 +86,14 @@ def looks_from_the_head(monkeypatch):
     monkeypatch.setattr(low_water, "REST", 0)
 
 
+@pytest.fixture(autouse=True)
+def forgets_what_was_counted():
+    """Have every test count for itself: many of them are at the same moment."""
+    from scheduler.queries import status
+
+    status.forget_own()
+
+
 # The database
 
 

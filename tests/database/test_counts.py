@@ -22,13 +22,6 @@ from tests.scientists import a_batch
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def nothing_kept():
-    status.forget()
-    yield
-    status.forget()
-
-
 @pytest.fixture
 def big_tables(monkeypatch):
     """Tables of any size are counted as large ones are."""

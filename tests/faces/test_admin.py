@@ -44,7 +44,6 @@ from scheduler.models import (
 )
 from scheduler.operations import accounts, api_tokens, roles, submitters
 from scheduler.operations.cancel import Outcome as Became
-from scheduler.queries import status
 from scheduler.queries.timeline import describe_move
 from tests.rows import a_result, a_workunit, an_account
 
@@ -93,11 +92,6 @@ RECORDS = [
 ]
 #: A session, its account, the rows, the bounded count; filters by app or platform read their names.
 QUERY_BUDGET = 9
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept():
-    status.forget()
 
 
 @pytest.fixture

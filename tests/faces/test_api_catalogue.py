@@ -8,19 +8,11 @@ import pytest
 
 from scheduler.models import Account, AppVersion, Platform, Queue
 from scheduler.operations import submitters
-from scheduler.queries import status
 from tests.conftest import NOON
 from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version, update
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def nothing_kept():
-    status.forget()
-    yield
-    status.forget()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from django.db import connection
 from django.utils import timezone
 
 from scheduler.models import Batch, Workunit
-from scheduler.queries import status
 from tests.conftest import NOON
 from tests.faces.submitters import GOLDEN, KEY, a_submitter, inputs, send
 from tests.rows import a_host, a_result, an_app, hours, settled, update
@@ -94,7 +93,6 @@ def reply_of(request: Path) -> bytes:
 def test_a_recorded_program_gets_the_replies_that_were_reviewed(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status.forget()  # what an earlier test at the same moment has counted
     clock = NOON
     monkeypatch.setattr(timezone, "now", lambda: clock)
     a_submitter("ada", KEY)

@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
 from scheduler.operations import accounts
-from scheduler.queries import status
 from scientist import Project, batches, cli, store, submission, transport, uploads
 from scientist.commands import submitting
 from scientist.inputs import Work
@@ -1085,7 +1084,5 @@ def test_the_lines_of_a_watch_have_the_cause_and_the_number(run, short, monkeypa
 
 
 def test_the_status_says_why_the_projects_unsent_work_does_not_move(run, short):
-    status.forget()
     said = " ".join(run("status")[1].split())
-    status.forget()
     assert SHORT in said

@@ -27,13 +27,6 @@ pytestmark = pytest.mark.django_db
 LINK = b'<link rel="boinc_scheduler" href="'
 
 
-@pytest.fixture(autouse=True)
-def nothing_kept():
-    status.forget()
-    yield
-    status.forget()
-
-
 @pytest.fixture
 def app() -> App:
     return an_app("primes", user_friendly_name="Primes")
