@@ -22,7 +22,7 @@ class DraftBatch:
     """A batch that is being written.
 
     At the end of the `with` block it is sent; if the block raises, what was sent of it already
-    (of a very large one) is aborted.
+    (of a very large one) is aborted, unless the batch has workunits of other submissions.
     """
 
     def __init__(
@@ -41,6 +41,8 @@ class DraftBatch:
         #: Of a batch that was not finished: what was sent of it, and whether that was aborted.
         self.abandoned: models.Submitted | None = None
         self.is_withdrawn = False
+        #: Whether that batch has workunits of other submissions, so that it was not aborted.
+        self.is_shared = False
         made(self.futures)
 
     def __enter__(self) -> Self:
@@ -105,6 +107,9 @@ class DraftBatch:
     def _abandon(self, error: BaseException) -> None:
         for one in self._submission.made[:1]:
             self.abandoned = one
+            self.is_shared = isinstance(self._order.batch, int) or one.workunits_before > 0
+            if self.is_shared:
+                break
             with suppress(ScientistError):
                 reason = {"reason": "the submission was not finished"}
                 self._transport.post(f"batches/{one.batch_id}/abort", reason)

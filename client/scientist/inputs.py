@@ -100,7 +100,17 @@ def _of_mapping(said: Mapping[str, Any]) -> Work:
     rest = dict(said)
     name, label = rest.pop("name", None), rest.pop("label", None)
     files = files_of(rest.pop("input_files", ()))
-    return Work(files, fields_of(rest), label, name)
+    fields = fields_of(rest)
+    meta = fields.get("meta", {})
+    if (names := _originals(files)) and isinstance(meta, Mapping):
+        fields["meta"] = {"input": names, **meta}
+    return Work(files, fields, label, name)
+
+
+def _originals(files: Iterable[InputFile]) -> str | dict[str, str]:
+    """The name of the one file that has a path, or of each by what the program opens."""
+    names = {one.open_name: original(one.source) for one in files if isinstance(one.source, Path)}
+    return next(iter(names.values())) if len(names) == 1 else names
 
 
 def files_of(

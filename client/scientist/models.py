@@ -235,6 +235,8 @@ class Submitted:
     first_name: str = ""
     last_name: str = ""
     warnings: tuple[str, ...] = ()
+    #: How many workunits the batch had before, if it was named.
+    workunits_before: int = 0
 
 
 def read(kind: type[Kind], data: object) -> Kind:

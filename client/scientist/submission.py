@@ -231,4 +231,5 @@ def _submitted(said: Mapping[str, Any]) -> models.Submitted:
         first_name=str(said.get("first_name") or ""),
         last_name=str(said.get("last_name") or ""),
         warnings=tuple(map(str, said.get("warnings") or ())),
+        workunits_before=int(batch.get("workunits_before") or 0),
     )

@@ -21,7 +21,7 @@ from volunteer.wire.xml import BadXmlError
 
 _HINTS = {
     NO_SUCH_ACCOUNT: "check the address, or register with --create --name NAME.",
-    WRONG_PASSWORD: "check the password; the project's web site can set a new one.",
+    WRONG_PASSWORD: "check the password, or ask the project's staff for a new one.",
 }
 
 

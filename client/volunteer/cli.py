@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from volunteer import __version__, mailbox
 from volunteer.agent import Agent, Tools, fulfil_wishes
@@ -59,15 +59,25 @@ class AttachedError(UsageError):
     """The client is attached to the project with another account."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports mistakes in one line with a hint, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Write one line and exit."""
+        self.exit(
+            2, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows what is possible.\n"
+        )
+
+
 def parser() -> argparse.ArgumentParser:
     """Describe all commands and options."""
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Parser(add_help=False)
     folder_help = "folder of this client (default $VOLUNTEER_DIR or ~/.volunteer)"
     # Without a default of its own, so that it may stand before the command as well as after it.
     common.add_argument(
         "--dir", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=folder_help
     )
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="volunteer",
         description="Compute for science projects that speak BOINC's protocol.",
         epilog=_EPILOG,

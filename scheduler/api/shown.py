@@ -179,7 +179,9 @@ class WorkunitShown(WorkunitBrief):
     delay_bound_seconds = serializers.FloatField()
     min_quorum = serializers.IntegerField()
     target_nresults = serializers.IntegerField()
-    max_error_results = serializers.IntegerField()
+    max_error_results = serializers.IntegerField(
+        help_text="It fails once it has more errors than this, so at error N+1."
+    )
     max_total_results = serializers.IntegerField()
     max_success_results = serializers.IntegerField()
     max_timeouts = serializers.IntegerField(allow_null=True)

@@ -60,6 +60,9 @@ class BatchNamed(serializers.Serializer[Any]):
 
     id = serializers.IntegerField()
     name = serializers.CharField()
+    workunits_before = serializers.IntegerField(
+        help_text="How many workunits a batch that was named had before; 0 if it was made."
+    )
 
 
 class SubmissionOut(serializers.Serializer[Any]):

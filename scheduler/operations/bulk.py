@@ -210,11 +210,11 @@ def submit_lines(
     """Create the workunits of these lines, all or none; 201 and what was made.
 
     The answer's ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch
-    is ``{id, name}`` or null.  A repeat with the same key is told the same, after it was read;
-    `idempotency.told_before` spares that.  Rights and quotas are not asked for `by_operator`.
-    `made` gathers ids and names.  Raises what `submit.submit` raises, but `BadLines`; and
-    `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and what
-    `idempotency` and reading `lines` raise.
+    is ``{id, name, workunits_before}`` or null.  A repeat with the same key is told the same, after
+    it was read; `idempotency.told_before` spares that.  Rights and quotas are not asked for
+    `by_operator`.  `made` gathers ids and names.  Raises what `submit.submit` raises, but not
+    `BadLines`; and `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`,
+    and what `idempotency` and reading `lines` raise.
     """
     target = find_target(head.app)
     if submitter is not None and not by_operator:
@@ -409,7 +409,7 @@ def _write_once(passed: _PassOne, key: Key | None, now: datetime) -> idempotency
     submit.write(_births(passed.spool), home, submitter=submitter, tell=tell, now=now)
     passed.holds.give_up()
     answer = {
-        "batch": None if opened is None else {"id": home.batch_id, "name": opened.name},
+        "batch": None if opened is None else opened.shown(),
         "count": passed.count,
         "first_name": passed.first_name,
         "last_name": passed.last_name,

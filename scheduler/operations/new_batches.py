@@ -44,6 +44,11 @@ class Opened:
     home: Home
     workunits_before: int | None = None
 
+    def shown(self) -> dict[str, Any]:
+        """Return what a submission is told of its batch."""
+        before = self.workunits_before or 0
+        return {"id": self.home.batch_id, "name": self.name, "workunits_before": before}
+
     def warnings(self) -> list[str]:
         """Return a warning if the name is that of a batch with workunits, which may be a slip."""
         if not self.workunits_before:

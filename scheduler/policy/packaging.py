@@ -353,6 +353,9 @@ def _version_facts(root: etree._Element) -> dict[str, str]:
             if len(text) > most or not text.isprintable():
                 msg = f"<{tag}> of version.xml is {text[:80]!r}. Hint: give at most {most}"
                 raise BadPackage(f"{msg} printable characters.")
+            if tag == "file_prefix" and text and (fault := name_fault(text)):
+                msg = f"<file_prefix> of version.xml is {text[:80]!r}, which {fault}"
+                raise BadPackage(f"{msg}. Hint: give the name of a folder inside the slot.")
             if text:
                 facts[tag] = text
         else:

@@ -161,6 +161,8 @@ def test_a_flag_of_version_xml_that_is_empty_or_1_is_set() -> None:
         ("<dont_throtle/>", "", "did you mean <dont_throttle>"),
         ("<cmdline>-x</cmdline>", "", "has <cmdline>, which has no effect"),
         (f"<file_prefix>{'x' * 256}</file_prefix>", "", "at most 255 printable characters"),
+        ("<file_prefix>../x</file_prefix>", "", "which leads out of its folder"),
+        ("<file_prefix>/x</file_prefix>", "", "which leads out of its folder"),
     ],
 )
 def test_what_version_xml_cannot_set_is_refused(version: str, file: str, words: str) -> None:

@@ -283,6 +283,7 @@ class TestSubmitWork:
         }
         assert [output["open_name"] for output in rows[0].outputs] == ["out", "log"]
         assert list(WorkunitFile.objects.values_list("open_name", flat=True)) == ["in"] * 3
+        assert [row.meta for row in rows] == [{"input": path.as_posix()} for path in inputs]
         assert done["warnings"] == []
 
     def test_success_is_one_sentence(self, app: str) -> None:

@@ -101,7 +101,7 @@ class TestWhatIsMade:
         assert answer.status_code == 201, answer.content
         batch = Batch.objects.get()
         assert answer.json() == {
-            "batch": {"id": batch.pk, "name": batch.name},
+            "batch": {"id": batch.pk, "name": batch.name, "workunits_before": 0},
             "count": 2,
             "first_name": "one",
             "last_name": "two",

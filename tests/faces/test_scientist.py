@@ -978,6 +978,20 @@ def test_ctrl_c_in_a_long_submission_withdraws_what_was_sent(run, fold, wire, mo
     assert batch.state == Batch.State.ABORTED
 
 
+def test_ctrl_c_never_cancels_what_was_in_the_batch_before(run, fold, wire, monkeypatch):
+    assert run("submit", "fold", "--count", "2", "--batch", "long")[0] == 0
+    monkeypatch.setattr(submission, "MOST_WORKUNITS", 2)
+    wire.faults += [("workunits", lambda _request, answer: answer), ("workunits", interrupt)]
+    code, _, complaint = run(
+        "submit", "fold", "--count", "5", "--batch", "long", "--command-line", "again {index}"
+    )
+    batch = Batch.objects.get()
+    assert code == 130
+    assert f"batch long ({batch.pk}) had workunits before" in complaint
+    assert batch.state != Batch.State.ABORTED
+    assert not Workunit.objects.exclude(cancel_requested_at=None).exists()
+
+
 # Where an input came from, and what came of it, in one table
 
 
@@ -990,6 +1004,21 @@ def test_the_name_of_an_input_is_kept_as_it_was(run, fold, tmp_path):
     assert [one.meta for one in workunits()] == [{"input": name} for name in names]
     assert run("submit", "fold", "x.txt", "--param", "t=1,2", "--command-line", "{t}")[0] == 0
     assert [one.meta for one in workunits()[3:]] == [{"input": "x.txt", "t": t} for t in "12"]
+
+
+def test_the_names_of_inputs_that_a_line_names_are_kept_too(run, fold, tmp_path):
+    for name in ("ö.txt", "b.txt"):
+        (tmp_path / name).write_text("1")
+    one = {"input_files": [{"open_name": "in", "path": "ö.txt"}]}
+    two = {"input_files": [*one["input_files"], {"open_name": "more", "path": "b.txt"}]}
+    lines = [one, two, {**one, "meta": {"input": "my own word", "t": 1}}]
+    (tmp_path / "work.ndjson").write_text("\n".join(map(json.dumps, lines)))
+    assert run("submit", "fold", "--ndjson", "work.ndjson")[0] == 0
+    assert [one.meta for one in workunits()] == [
+        {"input": "ö.txt"},
+        {"input": {"in": "ö.txt", "more": "b.txt"}},
+        {"input": "my own word", "t": 1},
+    ]
 
 
 def test_a_name_in_no_encoding_is_kept_readable(run, fold, tmp_path):

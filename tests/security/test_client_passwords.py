@@ -89,6 +89,8 @@ def test_two_passwords_are_a_usage_error(tmp_path, project):
     done = volunteer(tmp_path / "home", "attach", project.url, *words)
     assert done.returncode == 2
     assert "not allowed with" in done.stderr
+    assert "usage:" not in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_password_does_not_show_in_ps(tmp_path, project):

@@ -174,6 +174,12 @@ def _interrupted(
         batch = f"batch {sent.batch_name} ({sent.batch_id})"
         if draft.is_withdrawn:
             return Interrupted(f"Interrupted: {batch} was withdrawn; none of it is computed.")
+        if draft.is_shared:
+            return Interrupted(
+                f"Interrupted: {batch} had workunits before. What was sent of these stays in it.",
+                f"scientist list workunits {sent.batch_id} shows all; scientist cancel WORKUNIT... "
+                "cancels some of them.",
+            )
         hint = f"scientist cancel {sent.batch_id} cancels it."
         return Interrupted(f"Interrupted: {batch} exists and could not be withdrawn.", hint)
     if not sending.may_be_whole:

@@ -343,7 +343,15 @@ def _of_file(
         else (submit.NewFile(open_name=options["open_name"] or "in", path=str(path)),)
     )
     command_line = (options["command_line"] or "").replace("{file}", path.name if path else "")
-    return replace(common, command_line=command_line, input_files=inputs)
+    given = {} if path is None else {"input": _original(path)}
+    return replace(
+        common, command_line=command_line, input_files=inputs, meta={**given, **common.meta}
+    )
+
+
+def _original(path: Path) -> str:
+    """Return the name of an input as it was given; JSON has no bytes that are no UTF-8."""
+    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _account_id(email: str | None) -> int | None:
