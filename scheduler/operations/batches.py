@@ -148,18 +148,24 @@ def complete(*, now: datetime) -> int:
 
     Of aborted ones, which stay so, it is written down when that was.
     """
-    params = {
+    with transaction.atomic():
+        params = _states(now) | {"limit": _AT_A_TIME}
+        rows = fetch("lock_batches_that_may_be_complete", params)
+        # Asked again, now that no submission can add to them.
+        return _complete([row["id"] for row in rows], now=now) if rows else 0
+
+
+def _complete(batch_ids: list[int], *, now: datetime) -> int:
+    return execute("complete_batches", _states(now) | {"batch_ids": batch_ids})
+
+
+def _states(now: datetime) -> dict[str, Any]:
+    return {
         "in_progress": State.IN_PROGRESS.value,
         "aborted": State.ABORTED.value,
         "complete": State.COMPLETE.value,
         "now": now,
     }
-    with transaction.atomic():
-        rows = fetch("lock_batches_that_may_be_complete", params | {"limit": _AT_A_TIME})
-        if not rows:
-            return 0
-        # Asked again, now that no submission can add to them.
-        return execute("complete_batches", params | {"batch_ids": [row["id"] for row in rows]})
 
 
 def retire(batch_id: int, *, now: datetime) -> int:
@@ -170,6 +176,9 @@ def retire(batch_id: int, *, now: datetime) -> int:
     """
     with transaction.atomic():
         batch = _lock(batch_id)
+        # Its last workunit may have ended since the housekeeper looked.
+        if batch.state == State.IN_PROGRESS and _complete([batch_id], now=now):
+            batch.state = State.COMPLETE
         if batch.state not in (*_CLOSED, State.RETIRED):
             _refuse(batch, "cannot be retired", "wait for its end, or abort it")
         if batch.retired_at is not None:

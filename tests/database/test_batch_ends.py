@@ -135,11 +135,19 @@ def test_an_aborted_batch_stays_so_and_tells_when_its_last_workunit_was_over():
 
 def test_what_is_over_cannot_be_aborted_nor_what_runs_be_retired():
     over, running = a_batch("over", state=State.COMPLETE), a_batch("running")
+    in_batch(running, transition_at=None)
     with pytest.raises(BatchNotReady, match=r"there is nothing to abort.*Hint: retire it"):
         batches.abort(over.pk, reason="", now=NOON)
     with pytest.raises(BatchNotReady, match=r"cannot be retired.*Hint: wait for its end"):
         batches.retire(running.pk, now=NOON)
     assert (reread(over).state, reread(running).state) == (State.COMPLETE, State.IN_PROGRESS)
+
+
+def test_a_batch_can_be_retired_as_soon_as_its_last_workunit_is_assimilated():
+    batch = a_batch()
+    done_in(batch)
+    assert batches.retire(batch.pk, now=NOON) == 1
+    assert (reread(batch).state, batch.completed_at) == (State.RETIRED, NOON)
 
 
 def test_retiring_twice_changes_nothing():

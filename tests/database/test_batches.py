@@ -156,6 +156,7 @@ def test_a_batch_that_is_over_is_retired(over):
 
 def test_an_open_batch_is_neither_retired_nor_deleted():
     batch = a_batch()
+    in_batch(batch)
     with pytest.raises(BatchNotReady, match="is in progress and cannot be retired"):
         batches.retire(batch.pk, now=NOON)
     with pytest.raises(BatchNotReady, match="is in progress and cannot be deleted"):
