@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from django.conf import settings
 from django.db import transaction
 
 from daemons.low_water import LowWater
@@ -141,7 +142,13 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], lis
     workunits = queue.read(
         lambda since: sql.fetch_rows(
             "lock_due_workunits",
-            {"now": now, "since": since, "seen_since": now - sendability.SEEN_WITHIN, **share},
+            {
+                "now": now,
+                "since": since,
+                "seen_since": now - sendability.SEEN_WITHIN,
+                "counts_after": settings.PROJECT.refusal_counts_after,
+                **share,
+            },
             PACKAGE,
         )
     )

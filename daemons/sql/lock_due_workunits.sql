@@ -60,6 +60,25 @@ SELECT
                                         ELSE r.account_id = a.id
                                     END
                             )
+                            -- A host of which it is confirmed that it cannot have it is no other.
+                            AND NOT EXISTS (
+                                SELECT
+                                FROM refusal AS f
+                                CROSS JOIN LATERAL (
+                                    SELECT max(v.created_at) AS created_at
+                                    FROM app_version AS v
+                                    WHERE v.app_id = workunit.app_id
+                                ) AS newest
+                                WHERE
+                                    f.workunit_id = workunit.id
+                                    AND f.host_id = h.id
+                                    AND f.at >= coalesce(newest.created_at, f.at)
+                                    AND (
+                                        f.counts_at_once
+                                        OR f.at >= greatest(f.first_at, newest.created_at)
+                                        + %(counts_after)s::interval
+                                    )
+                            )
                     )
                 FROM app
                 WHERE

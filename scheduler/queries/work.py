@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -144,16 +145,19 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
         and _is_about(hosts[r.host_id], now=now)
         and (newest is None or r.at >= newest)
     ]
+    confirmed = [
+        r
+        for r in counted
+        if r.counts_at_once
+        or r.at >= max(r.first_at, newest or r.first_at) + settings.PROJECT.refusal_counts_after
+    ]
+    unfit = {r.host_id for r in confirmed}
     return Surroundings(
         refused=tuple(
             Refused(_host(hosts.get(r.host_id), r.host_id), r.sentence, r.at) for r in refusals
         ),
         refused_hosts=len(counted),
-        confirmed_hosts=sum(
-            r.counts_at_once
-            or r.at >= max(r.first_at, newest or r.first_at) + settings.PROJECT.refusal_counts_after
-            for r in counted
-        ),
+        confirmed_hosts=len(confirmed),
         seen_hosts=_hosts_about(workunit, now=now).count() if refusals else 0,
         max_infeasible=settings.PROJECT.max_infeasible if limit is None else limit,
         target=_target(workunit),
@@ -161,7 +165,7 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
         away_since=sign if is_away else None,
         predecessor=_predecessor(workunit),
         last_error=last_error(workunit=workunit_id) if _has_errors(facts) else None,
-        all_tried=_all_tried(workunit, now=now) if _waits_after_a_turn(facts) else None,
+        all_tried=_all_tried(workunit, unfit, now=now) if _waits_after_a_turn(facts) else None,
         app_not_served=_app_not_served(workunit),
     )
 
@@ -204,13 +208,17 @@ def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
     return ServerState.UNSENT in states and max(states) > ServerState.UNSENT
 
 
-def _all_tried(workunit: Workunit, *, now: datetime) -> AllTried | None:
-    """That all accounts (or hosts) had their turn, while none of them may have another."""
+def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
+    """That all accounts (or hosts) had their turn, while none of them may have another.
+
+    `unfit` are the ids of hosts of which it is confirmed that they cannot have it.
+    """
     app, kind = workunit.app, workunit.app.one_result_per
     if kind == OneResultPer.NOTHING:
         return None
     column = "id" if kind == OneResultPer.HOST else "account_id"
-    about = set(_hosts_about(workunit, now=now).values_list(column, flat=True).distinct())
+    fit = _hosts_about(workunit, now=now).exclude(pk__in=unfit)
+    about = set(fit.values_list(column, flat=True).distinct())
     again: dict[int, datetime | None] = {}
     sent = Result.objects.filter(workunit=workunit, sent_at__isnull=False)
     for result in sent.order_by("id"):

@@ -290,6 +290,18 @@ def test_a_workunit_says_that_every_account_had_its_turn():
         ) in explained(workunit).reasons
 
 
+def test_a_computer_that_cannot_have_it_is_not_waited_for():
+    app = rows.an_app(retry_same_account_after=timedelta(days=1))
+    workunit = rows.a_workunit(app, transition_at=None, min_quorum=1, target_nresults=1)
+    failed_on(workunit, rows.a_host())
+    rows.a_result(workunit)
+    said = {"workunit_id": workunit.pk, "app_id": workunit.app_id, "reason": "memory"}
+    refusal = Refusal.objects.create(host_id=rows.a_host().pk, at=NOON, first_at=NOON, **said)
+    assert not any("had its turn" in reason for reason in explained(workunit).reasons)
+    rows.update(refusal, first_at=NOON - timedelta(days=1))
+    assert any("30 days (1) had its turn" in reason for reason in explained(workunit).reasons)
+
+
 # Errors and parked science
 
 

@@ -10,7 +10,7 @@ from daemons import file_deleter, transitioner
 from daemons.tally import Shard
 from scheduler import storage
 from scheduler.lifecycle import ErrorMask
-from scheduler.models import Batch, Host, Result, Workunit
+from scheduler.models import Batch, Host, Refusal, Result, Workunit
 from scheduler.queries.invariants import invariants
 from tests import rows
 from tests.conftest import NOON
@@ -415,6 +415,47 @@ def test_an_app_may_have_a_workunit_end_where_every_account_had_its_turn():
     ends.refresh_from_db()
     assert (waits.error_mask, waits.results.count()) == (0, 2)
     assert (ErrorMask(ends.error_mask), ends.results.count()) == (ErrorMask.COULDNT_SEND, 1)
+
+
+@pytest.mark.parametrize(
+    ("hours", "at_once", "is_over"),
+    [(0, False, False), (23.9, False, False), (24, False, True), (0, True, True)],
+)
+def test_a_computer_that_cannot_have_it_needs_no_turn(hours, at_once, is_over):
+    app, unfit = rows.an_app(fail_when_all_tried=True), rows.a_host()
+    workunit = tried(app, rows.a_host())
+    Refusal.objects.create(
+        workunit_id=workunit.pk,
+        host_id=unfit.pk,
+        app_id=app.pk,
+        reason="memory",
+        sentence="needs more memory",
+        first_at=rows.hours(-hours),
+        at=NOON,
+        counts_at_once=at_once,
+    )
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert bool(workunit.error_mask) is is_over
+
+
+@pytest.mark.parametrize("seconds", [-1, 1])
+def test_a_refusal_from_before_the_newest_version_excuses_no_computer(seconds):
+    app, unfit = rows.an_app(fail_when_all_tried=True), rows.a_host()
+    workunit = tried(app, rows.a_host())
+    rows.an_app_version(app, created_at=NOON + timedelta(seconds=seconds))
+    Refusal.objects.create(
+        workunit_id=workunit.pk,
+        host_id=unfit.pk,
+        app_id=app.pk,
+        reason="memory",
+        sentence="needs more memory",
+        at=NOON,
+        counts_at_once=True,
+    )
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert bool(workunit.error_mask) is (seconds < 0)
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,21 @@ RULES = (
         (TIMEOUTS,),
     ),
     Switch(
+        "A computer that cannot have a workunit needs no turn",
+        Sql("lock_due_workunits", "AND f.host_id = h.id", "AND FALSE", package="daemons.sql"),
+        (TRANSITIONER,),
+    ),
+    Switch(
+        "A refusal from before the newest version excuses no computer from its turn",
+        Sql(
+            "lock_due_workunits",
+            "AND f.at >= coalesce(newest.created_at, f.at)",
+            "",
+            package="daemons.sql",
+        ),
+        (TRANSITIONER,),
+    ),
+    Switch(
         "What was refused before the newest version does not count",
         Sql(
             "count_refusals",
