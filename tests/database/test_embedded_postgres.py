@@ -146,6 +146,18 @@ def test_psql_is_given_the_words_after_two_dashes(server):
     assert (done.returncode, done.stdout) == (0, "42\n")
 
 
+def test_a_backup_is_loaded_into_an_empty_database(server, tmp_path):
+    backup = tmp_path / "backup.dump"
+    sql = "CREATE TABLE kept (word text); INSERT INTO kept VALUES ('größe ☃')"
+    assert manage(server.var, "psql", "--", "-qc", sql).returncode == 0
+    assert manage(server.var, "pg_dump", "--", "-Fc", "-f", str(backup)).returncode == 0
+    assert manage(server.var, "psql", "--", "-qc", "DROP TABLE kept").returncode == 0
+    done = manage(server.var, "pg_restore", "--", str(backup))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = manage(server.var, "psql", "--", "-Atc", "TABLE kept")
+    assert (done.returncode, done.stdout) == (0, "größe ☃\n")
+
+
 def test_with_a_database_url_the_command_says_that_it_is_not_in_use(tmp_path):
     done = manage(tmp_path, "stop", DATABASE_URL="postgresql://ada@/x?host=/nowhere")
     assert done.returncode == 1
