@@ -787,9 +787,10 @@ def test_failed_workunits_are_submitted_again(run, batch):
 
 
 def test_a_batch_is_retired_when_one_says_yes(run, batch):
+    running = in_batch(batch)
     code, _, said = run("retire", "b", "--yes")
     assert (code, "Hint: " in said) == (4, True)
-    update(batch, state=Batch.State.COMPLETE)
+    settled(running, assimilate_state=2)
     assert run("retire", "b")[0] == 2
     assert run("retire", "b", "--yes")[0] == 0
     batch.refresh_from_db()
