@@ -148,13 +148,13 @@ def test_psql_is_given_the_words_after_two_dashes(server):
 
 def test_a_backup_is_loaded_into_an_empty_database(server, tmp_path):
     backup = tmp_path / "backup.dump"
-    sql = "CREATE TABLE kept (word text); INSERT INTO kept VALUES ('größe ☃')"
+    sql = "CREATE TABLE saved (word text); INSERT INTO saved VALUES ('größe ☃')"
     assert manage(server.var, "psql", "--", "-qc", sql).returncode == 0
     assert manage(server.var, "pg_dump", "--", "-Fc", "-f", str(backup)).returncode == 0
-    assert manage(server.var, "psql", "--", "-qc", "DROP TABLE kept").returncode == 0
+    assert manage(server.var, "psql", "--", "-qc", "DROP TABLE saved").returncode == 0
     done = manage(server.var, "pg_restore", "--", str(backup))
     assert (done.returncode, done.stderr) == (0, "")
-    done = manage(server.var, "psql", "--", "-Atc", "TABLE kept")
+    done = manage(server.var, "psql", "--", "-Atc", "TABLE saved")
     assert (done.returncode, done.stdout) == (0, "größe ☃\n")
 
 

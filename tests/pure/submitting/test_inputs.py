@@ -51,7 +51,7 @@ def test_a_mapping_has_the_fields_of_the_api_or_the_names_that_people_say():
         "min_quorum": 2,
         "delay_bound_seconds": 3600.0,
         "start_after": "2027-01-01T00:00:00Z",
-        "meta": {"k": 1},
+        "meta": {"input": "d", "k": 1},
     }
 
 
