@@ -146,11 +146,13 @@ def test_psql_is_given_the_words_after_two_dashes(server):
     assert (done.returncode, done.stdout) == (0, "42\n")
 
 
-def test_a_backup_is_loaded_into_an_empty_database(server, tmp_path):
+def test_a_table_of_a_backup_is_loaded_again(server, tmp_path):
     backup = tmp_path / "backup.dump"
     sql = "CREATE TABLE saved (word text); INSERT INTO saved VALUES ('größe ☃')"
     assert manage(server.var, "psql", "--", "-qc", sql).returncode == 0
-    assert manage(server.var, "pg_dump", "--", "-Fc", "-f", str(backup)).returncode == 0
+    assert (
+        manage(server.var, "pg_dump", "--", "-Fc", "-t", "saved", "-f", str(backup)).returncode == 0
+    )
     assert manage(server.var, "psql", "--", "-qc", "DROP TABLE saved").returncode == 0
     done = manage(server.var, "pg_restore", "--", str(backup))
     assert (done.returncode, done.stderr) == (0, "")
