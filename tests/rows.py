@@ -16,6 +16,7 @@ from scheduler.models import (
     File,
     Host,
     Platform,
+    Refusal,
     Result,
     ResultFile,
     Workunit,
@@ -205,6 +206,14 @@ def settled(workunit: Workunit, canonical: Result | None = None, **fields: Any) 
         fields = {"finished_at": NOON - timedelta(hours=1)} | fields
     update(workunit, **fields)
     return workunit
+
+
+def refuse(workunit: Workunit, host: Host, at: datetime = NOON, **fields: Any) -> Refusal:
+    """A refusal: the host was not given a result of the workunit, for want of memory."""
+    fields = {"reason": "memory", "sentence": "too little memory", "first_at": at} | fields
+    return Refusal.objects.create(
+        workunit_id=workunit.pk, host_id=host.pk, app_id=workunit.app_id, at=at, **fields
+    )
 
 
 def hours(number: float) -> datetime:

@@ -105,16 +105,19 @@ class DraftBatch:
         return Batch(self._transport, self.futures.batch)
 
     def _abandon(self, error: BaseException) -> None:
-        for one in self._submission.made[:1]:
-            self.abandoned = one
-            self.is_shared = isinstance(self._order.batch, int) or one.workunits_before > 0
-            if self.is_shared:
-                break
-            with suppress(ScientistError):
-                reason = {"reason": "the submission was not finished"}
-                self._transport.post(f"batches/{one.batch_id}/abort", reason)
-                self.is_withdrawn = True
+        if self._submission.made:
+            self._abort(self._submission.made[0])
         if isinstance(error, ScientistError):
             self.futures.fail(error)
         else:
             self.futures.fail(ScientistError("The batch was not submitted."))
+
+    def _abort(self, first: models.Submitted) -> None:
+        self.abandoned = first
+        self.is_shared = isinstance(self._order.batch, int) or first.workunits_before > 0
+        if self.is_shared:
+            return
+        with suppress(ScientistError):
+            reason = {"reason": "the submission was not finished"}
+            self._transport.post(f"batches/{first.batch_id}/abort", reason)
+            self.is_withdrawn = True

@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports mistakes in one line with a hint, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Write one line and exit."""
+        """Write the mistake in one line to standard error, and exit with code 2."""
         self.exit(
             2, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows what is possible.\n"
         )

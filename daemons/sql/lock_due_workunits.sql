@@ -60,7 +60,7 @@ SELECT
                                         ELSE r.account_id = a.id
                                     END
                             )
-                            -- A host of which it is confirmed that it cannot have it is no other.
+                            -- A host with a confirmed refusal cannot compute it, so it need not have tried.
                             AND NOT EXISTS (
                                 SELECT
                                 FROM refusal AS f

@@ -180,7 +180,7 @@ class WorkunitShown(WorkunitBrief):
     min_quorum = serializers.IntegerField()
     target_nresults = serializers.IntegerField()
     max_error_results = serializers.IntegerField(
-        help_text="It fails once it has more errors than this, so at error N+1."
+        help_text="The workunit fails when it has more errors than this."
     )
     max_total_results = serializers.IntegerField()
     max_success_results = serializers.IntegerField()

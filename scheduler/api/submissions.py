@@ -61,7 +61,7 @@ class BatchNamed(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     workunits_before = serializers.IntegerField(
-        help_text="How many workunits a batch that was named had before; 0 if it was made."
+        help_text="How many workunits the batch had before this submission; 0 if it is new."
     )
 
 

@@ -45,7 +45,7 @@ class Opened:
     workunits_before: int | None = None
 
     def shown(self) -> dict[str, Any]:
-        """Return what a submission is told of its batch."""
+        """Return the batch as the reply to a submission shows it: id, name, workunits_before."""
         before = self.workunits_before or 0
         return {"id": self.home.batch_id, "name": self.name, "workunits_before": before}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -28,9 +27,6 @@ from scheduler.operations.hosts import (
 
 DAY = timedelta(days=1)
 
-#: Adds a host: from the row of the account, its description and its cpid to the row of the host.
-Create = Callable[[dict[str, Any], HostDescription, str], dict[str, Any]]
-
 
 class Knock(NamedTuple):
     """One who calls: by what he says who he is, and what he says of his computer."""
@@ -39,16 +35,23 @@ class Knock(NamedTuple):
     description: HostDescription
 
 
+class NewHostLimit(NamedTuple):
+    """How many hosts an account may add in the 24 hours before `now`; 0 means no limit."""
+
+    per_day: int
+    now: datetime
+
+
 def recognise(
     knocks: Sequence[Knock], *, hosts_per_account: int, now: datetime
 ) -> list[Caller | Refusal]:
     """Find the account of each key and the host of each client; make the hosts that are new.
 
-    Inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  Who cannot be
-    served gets the refusal, as a value: it concerns nobody else.  An account gets at most
-    `hosts_per_account` new hosts within 24 hours; 0 means no limit.
+    Inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  A refusal is
+    returned, not raised, because the other callers of the batch are served all the same.  An
+    account gets at most `hosts_per_account` new hosts within 24 hours; 0 means no limit.
     """
-    create = partial(_create, most=hosts_per_account, now=now)
+    limit = NewHostLimit(hosts_per_account, now)
     rows = sql.fetch(
         "recognise",
         {
@@ -66,7 +69,7 @@ def recognise(
     for position, knock in enumerate(knocks, start=1):
         row = found.get(position)
         try:
-            caller = _admit(row, knock, present, is_stranger=position in strangers, create=create)
+            caller = _admit(row, knock, present, is_stranger=position in strangers, limit=limit)
         except REFUSALS as refusal:
             callers.append(refusal)
         else:
@@ -95,14 +98,14 @@ def _admit(
     present: Collection[int],
     *,
     is_stranger: bool,
-    create: Create,
+    limit: NewHostLimit,
 ) -> Caller:
     """The caller of a row; raises `UnknownKey`, `HostDenied`, `HostBusy`, `TooManyHosts`."""
     if row is None or not _is_welcome(row):
         raise UnknownKey
     assigned = is_stranger or row["was_merged"]
     if is_stranger:
-        row = row | _find_or_create(row, *knock, create=create)
+        row = row | _find_or_create(row, *knock, limit=limit)
     if row["denied"]:
         raise HostDenied
     # A lock of our own transaction keeps out all others, but not a second caller in this batch.
@@ -124,7 +127,7 @@ def _find_or_create(
     credentials: Credentials,
     description: HostDescription,
     *,
-    create: Create,
+    limit: NewHostLimit,
 ) -> dict[str, Any]:
     cpid = stored_cpid(description.host_cpid, row["email"])
     facts = columns_of(description) | {
@@ -135,32 +138,32 @@ def _find_or_create(
     }
     found = sql.fetch_one("find_host", facts)
     if found is None:
-        return create(row, description, cpid)
+        return _create(row, description, cpid, limit)
     detached = not credentials.holds_results and not credentials.allow_multiple_clients
     return _host_columns(found) | {"locked": _lock_host(found["id"]), "detached": detached}
 
 
 def _create(
-    row: dict[str, Any], description: HostDescription, cpid: str, *, most: int, now: datetime
+    row: dict[str, Any], description: HostDescription, cpid: str, limit: NewHostLimit
 ) -> dict[str, Any]:
-    # The lock of the account's hosts is held: nobody else adds one meanwhile.
-    added = Host.objects.filter(account_id=row["account_id"], created_at__gt=now - DAY)
-    if most and added.count() >= most:
+    # The lock on the account's hosts is held, so this count cannot change before the insert.
+    added = Host.objects.filter(account_id=row["account_id"], created_at__gt=limit.now - DAY)
+    if limit.per_day and added.count() >= limit.per_day:
         raise TooManyHosts
     facts = columns_of(description) | {"host_cpid": cpid}
     facts["last_ip_addr"] = facts.pop("ip_addr")
     host = Host.objects.create(
         account_id=row["account_id"],
         venue=row["account_venue"],
-        created_at=now,
-        rpc_at=now,
+        created_at=limit.now,
+        rpc_at=limit.now,
         **facts,
     )
     return {
         "host_id": host.pk,
         "denied": False,
         "host_venue": host.venue,
-        "host_created_at": now,
+        "host_created_at": limit.now,
         "host_total_credit": 0,
         "host_expavg_credit": 0,
         "max_in_progress": None,

@@ -211,7 +211,7 @@ def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
 def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
     """That all accounts (or hosts) had their turn, while none of them may have another.
 
-    `unfit` are the ids of hosts of which it is confirmed that they cannot have it.
+    `unfit` are the ids of the hosts with a confirmed refusal: they cannot compute it.
     """
     app, kind = workunit.app, workunit.app.one_result_per
     if kind == OneResultPer.NOTHING:

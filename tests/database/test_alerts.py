@@ -18,7 +18,7 @@ from scheduler.models import Batch, Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.operations import maintenance
 from scheduler.queries import alerts
 from tests.conftest import NOON
-from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled, update
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, refuse, settled, update
 
 pytestmark = pytest.mark.django_db
 
@@ -107,14 +107,6 @@ def test_workunits_that_many_hosts_cannot_take_are_counted(hosts, expected):
     assert [kind for kind, _ in found()] == expected
 
 
-def refuse(workunit, *hosts):
-    for host in hosts:
-        Refusal.objects.create(
-            workunit_id=workunit.pk, host_id=host.pk, app_id=workunit.app_id, reason="memory",
-            sentence="", at=NOON,
-        )  # fmt: skip
-
-
 def test_work_that_every_host_was_refused_is_told_with_the_number_of_hosts():
     hosts = [a_host(), a_host()]
     a_host(denied=True)
@@ -123,7 +115,8 @@ def test_work_that_every_host_was_refused_is_told_with_the_number_of_hosts():
     a_result(workunit)
     sent = a_workunit(transition_at=None)
     a_result(sent, "sent", host=hosts[0])
-    refuse(sent, *hosts)
+    for host in hosts:
+        refuse(sent, host)
     refuse(workunit, hosts[0])
     assert found() == []
     refuse(workunit, hosts[1])

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from daemons import transitioner
-from scheduler.models import Heartbeat, Refusal, ScienceFailure
+from scheduler.models import Heartbeat, ScienceFailure
 from scheduler.queries.work import explanation_of
 from tests import rows
 from tests.conftest import NOON
@@ -123,24 +123,12 @@ def test_a_result_says_what_may_happen_next():
 # Who asked, and why nobody was given it
 
 
-def refuse(workunit, host, sentence="too little memory", at=NOON, first_at=None):
-    Refusal.objects.create(
-        workunit_id=workunit.pk,
-        host_id=host.pk,
-        app_id=workunit.app_id,
-        reason="memory",
-        sentence=sentence,
-        first_at=first_at or at,
-        at=at,
-    )
-
-
 def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given_up():
     workunit = rows.a_workunit(rows.an_app(max_infeasible=2), transition_at=None)
     unsent = rows.a_result(workunit)
     one, other, _third = (rows.a_host(domain_name=name) for name in ("box", "laptop", "idle"))
-    refuse(workunit, one, first_at=NOON - timedelta(days=1))
-    refuse(workunit, other, "needs a GPU", at=NOON - timedelta(minutes=5))
+    rows.refuse(workunit, one, first_at=NOON - timedelta(days=1))
+    rows.refuse(workunit, other, sentence="needs a GPU", at=NOON - timedelta(minutes=5))
     expected = (
         f"box #{one.pk} asked at 2026-01-01 12:00:00 UTC and was refused: too little memory",
         f"laptop #{other.pk} asked at 2026-01-01 11:55:00 UTC and was refused: needs a GPU",
@@ -153,8 +141,8 @@ def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given
 def test_hosts_that_are_gone_and_refusals_before_a_new_version_are_named_but_not_counted():
     workunit = rows.a_workunit(transition_at=None)
     unsent = rows.a_result(workunit)
-    refuse(workunit, rows.a_host(denied=True), at=NOON + timedelta(minutes=1))
-    refuse(workunit, rows.a_host(), at=NOON - timedelta(days=1))
+    rows.refuse(workunit, rows.a_host(denied=True), at=NOON + timedelta(minutes=1))
+    rows.refuse(workunit, rows.a_host(), at=NOON - timedelta(days=1))
     rows.a_host()
     rows.an_app_version(workunit.app)
     reasons = explained(unsent).reasons
@@ -167,7 +155,7 @@ def test_of_many_hosts_the_last_are_named_and_the_others_counted():
     unsent = rows.a_result(workunit)
     account = rows.an_account()
     for _ in range(23):
-        refuse(workunit, rows.a_host(account))
+        rows.refuse(workunit, rows.a_host(account))
     reasons = explained(unsent).reasons
     assert sum("was refused:" in line for line in reasons) == 20
     assert "3 other hosts asked and were refused" in reasons
@@ -176,7 +164,7 @@ def test_of_many_hosts_the_last_are_named_and_the_others_counted():
 def test_a_sent_result_tells_nothing_of_refusals():
     workunit = rows.a_workunit(transition_at=None)
     sent = rows.a_result(workunit, "sent")
-    refuse(workunit, rows.a_host())
+    rows.refuse(workunit, rows.a_host())
     assert not any("refused" in line for line in explained(sent).reasons)
 
 
@@ -295,8 +283,7 @@ def test_a_computer_that_cannot_have_it_is_not_waited_for():
     workunit = rows.a_workunit(app, transition_at=None, min_quorum=1, target_nresults=1)
     failed_on(workunit, rows.a_host())
     rows.a_result(workunit)
-    said = {"workunit_id": workunit.pk, "app_id": workunit.app_id, "reason": "memory"}
-    refusal = Refusal.objects.create(host_id=rows.a_host().pk, at=NOON, first_at=NOON, **said)
+    refusal = rows.refuse(workunit, rows.a_host())
     assert not any("had its turn" in reason for reason in explained(workunit).reasons)
     rows.update(refusal, first_at=NOON - timedelta(days=1))
     assert any("30 days (1) had its turn" in reason for reason in explained(workunit).reasons)

@@ -166,14 +166,7 @@ def with_messages(workunit, result, number):
     if number == 0:
         ScienceFailure.objects.create(stage=1, subject_id=workunit.pk, **failure)
         ScienceFailure.objects.create(stage=4, subject_id=workunit.pk, **failure)
-        Refusal.objects.create(
-            workunit_id=workunit.pk,
-            host_id=host.pk,
-            app_id=app.pk,
-            reason="memory",
-            sentence="too little memory",
-            at=NOON,
-        )
+        rows.refuse(workunit, host)
 
 
 def test_a_full_batch_is_dropped_in_short_transactions(monkeypatch):

@@ -9,10 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler import storage
-from scheduler.models import Refusal
 from scheduler.queries.standstill import waits_of, waits_of_project
 from tests.conftest import NOON
-from tests.rows import a_host, a_result, an_account, an_app, an_app_version, hours, update
+from tests.rows import a_host, a_result, an_account, an_app, an_app_version, hours, refuse, update
 from tests.scientists import a_batch, in_batch
 
 pytestmark = pytest.mark.django_db
@@ -33,18 +32,6 @@ def unsent_in(batch, **fields):
     workunit = in_batch(batch, transition_at=None, **fields)
     a_result(workunit)
     return workunit
-
-
-def refuse(workunit, host, reason="memory"):
-    Refusal.objects.create(
-        workunit_id=workunit.pk,
-        host_id=host.pk,
-        app_id=workunit.app_id,
-        reason=reason,
-        sentence="",
-        at=NOON,
-        first_at=NOON,
-    )
 
 
 def test_work_waits_for_a_first_computer(batch):
@@ -127,7 +114,7 @@ def test_refusals_before_the_newest_version_do_not_count(batch):
 def test_some_had_their_turn_and_the_others_were_refused(batch):
     workunit = unsent_in(batch)
     a_result(workunit, "success", host=a_host())
-    refuse(workunit, a_host(), "disk")
+    refuse(workunit, a_host(), reason="disk")
     (wait,) = waits_of(batch, now=NOON)
     assert (wait.cause, wait.workunits) == ("no_host_left", 1)
     assert "disk" in wait.sentence

@@ -172,16 +172,7 @@ def refuse(workunit, *hosts, at=None, first_at=None, **fields):
     """Refuse a workunit to hosts, since a day ago unless `first_at` is given."""
     at = at or rows.hours(0)
     for host in hosts:
-        Refusal.objects.create(
-            workunit_id=workunit.pk,
-            host_id=host.pk,
-            app_id=workunit.app_id,
-            reason="memory",
-            sentence="needs more memory",
-            at=at,
-            first_at=first_at or at - timedelta(days=1),
-            **fields,
-        )
+        rows.refuse(workunit, host, at, first_at=first_at or at - timedelta(days=1), **fields)
 
 
 def an_unsent(app=None, **fields):

@@ -10,7 +10,7 @@ from daemons import file_deleter, transitioner
 from daemons.tally import Shard
 from scheduler import storage
 from scheduler.lifecycle import ErrorMask
-from scheduler.models import Batch, Host, Refusal, Result, Workunit
+from scheduler.models import Batch, Host, Result, Workunit
 from scheduler.queries.invariants import invariants
 from tests import rows
 from tests.conftest import NOON
@@ -424,16 +424,7 @@ def test_an_app_may_have_a_workunit_end_where_every_account_had_its_turn():
 def test_a_computer_that_cannot_have_it_needs_no_turn(hours, at_once, is_over):
     app, unfit = rows.an_app(fail_when_all_tried=True), rows.a_host()
     workunit = tried(app, rows.a_host())
-    Refusal.objects.create(
-        workunit_id=workunit.pk,
-        host_id=unfit.pk,
-        app_id=app.pk,
-        reason="memory",
-        sentence="needs more memory",
-        first_at=rows.hours(-hours),
-        at=NOON,
-        counts_at_once=at_once,
-    )
+    rows.refuse(workunit, unfit, first_at=rows.hours(-hours), counts_at_once=at_once)
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert bool(workunit.error_mask) is is_over
@@ -444,15 +435,7 @@ def test_a_refusal_from_before_the_newest_version_excuses_no_computer(seconds):
     app, unfit = rows.an_app(fail_when_all_tried=True), rows.a_host()
     workunit = tried(app, rows.a_host())
     rows.an_app_version(app, created_at=NOON + timedelta(seconds=seconds))
-    Refusal.objects.create(
-        workunit_id=workunit.pk,
-        host_id=unfit.pk,
-        app_id=app.pk,
-        reason="memory",
-        sentence="needs more memory",
-        at=NOON,
-        counts_at_once=True,
-    )
+    rows.refuse(workunit, unfit, counts_at_once=True)
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert bool(workunit.error_mask) is (seconds < 0)

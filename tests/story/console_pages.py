@@ -51,7 +51,13 @@ OUT_XML = (
 )
 LATEST_HOST = "from scheduler.models import Host; print(Host.objects.latest('id').id)"
 
-SETTINGS = {"PROJECT_NAME": "Manyhands", "PURGE_AFTER": "3600", "COMMAND_APPS": "true"}
+SETTINGS = {
+    "PROJECT_NAME": "Manyhands",
+    "PURGE_AFTER": "3600",
+    "COMMAND_APPS": "true",
+    # As in a trial: a page's clients are attached before there is work, and wait ever longer.
+    "NEXT_CONTACT": "5",
+}
 PAGES: dict[str, Page] = {
     "README.md": Page(
         PRIMES, own=("mersenne",), replaced={" PASSWORD": f" '{PASSWORD}'"}, stock=True
