@@ -19,10 +19,10 @@ from django.utils import timezone
 from bench.figures import BenchError
 from daemons import registry
 from scheduler import signing, storage
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
-from scheduler.facts.work import output_name
 from scheduler.models import Account, App, AppVersion, AppVersionFile, File, Host, Platform
-from scheduler.operations import submit
+from scheduler.results.facts import output_name
+from scheduler.work.submission import submit
+from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
 
 APP = "bench"
 PLATFORM = "x86_64-pc-linux-gnu"

@@ -12,13 +12,13 @@ from django.conf import settings
 from bench.backlog import APP, MAX_NBYTES, PLATFORM
 from bench.volunteer import Volunteer
 from scheduler import signing
-from scheduler.facts.handout import Given, InputFile, Version, VersionFile, Work
-from scheduler.facts.hosts import AppFacts, Candidate, HostFacts, Record, VersionFacts, Wish
-from scheduler.operations.hosts import Caller
-from scheduler.policy import limits, selection, trust
-from scheduler.policy.lost import Holdings
-from scheduler.rpc import compose, translate
-from scheduler.wire import messages, replies, requests
+from scheduler.boinc import compose, translate
+from scheduler.boinc.wire import messages, replies, requests
+from scheduler.dispatch.facts import Given, InputFile, Version, VersionFile, Work
+from scheduler.dispatch.rules import host_limits, selection, trust
+from scheduler.dispatch.rules.lost_results import Holdings
+from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts, Wish
+from scheduler.hosts.identity import Caller
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _RULES = AppFacts(
@@ -60,7 +60,7 @@ class Conversation:
         self.request = requests.decode_request(self.body)
 
     def translate(self) -> None:
-        """A message to facts, all that `rpc.conversation` asks of it."""
+        """A message to facts, all that `boinc.conversation` asks of it."""
         request = self.request
         described = translate.description(request, "127.0.0.1")
         translate.credentials(request)
@@ -76,7 +76,7 @@ class Conversation:
     def judge(self) -> None:
         """Facts and a page of candidates to what may be claimed."""
         apps, versions = {1: _RULES}, {1: [_VERSION.facts]}
-        rooms = limits.rooms_for(
+        rooms = host_limits.rooms_for(
             self.host, settings.PROJECT, apps=apps.values(), versions={1: _VERSION.facts}
         )
         rules = selection.Rules(

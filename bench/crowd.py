@@ -21,7 +21,7 @@ from bench.backlog import MAX_NBYTES, RESULT_SECONDS
 from bench.figures import BenchError
 from bench.stage import FOLDER, Stage, Stopwatch
 from bench.volunteer import Volunteer, templates
-from scheduler.wire import uploads
+from scheduler.boinc.wire import uploads
 
 SOURCES = Path(__file__).resolve().parent / "load"
 PROGRAM = FOLDER / "load"

@@ -19,7 +19,7 @@ from bench.show import Show
 from bench.stage import Stage
 from bench.volunteer import Volunteer, volunteers
 from daemons import registry
-from scheduler.facts.work import result_name
+from scheduler.results.facts import result_name
 
 QUORUM = 2
 #: Before each report the daemons have had nothing to do for so long, and a chance more: seconds.

@@ -25,8 +25,8 @@ from bench.show import Show
 from bench.stage import VAR, Stage
 from bench.volunteer import volunteers
 from project.embedded_postgres import EmbeddedPostgres
-from scheduler.facts.new_work import NewWorkunit
-from scheduler.queries import invariants
+from scheduler.health import invariants
+from scheduler.work.submission.facts import NewWorkunit
 
 HOSTS, RESULTS_PER_RPC, QUORUM = 16, 20, 2
 SECTION, IDLE_SECTION = 5, 6

@@ -13,7 +13,7 @@ from bench import backlog, passes
 from bench.figures import BenchError, Statements
 from bench.rpc import SCHEDULER
 from bench.volunteer import Volunteer, volunteers
-from scheduler.rpc import views
+from scheduler.boinc import views
 
 _FEW, _MANY = 1, 500
 _GIVEN = re.compile(rb"<result>\s*<name>([^<]+)</name>")

@@ -13,7 +13,7 @@ from bench.figures import BenchError, Figure
 from bench.show import Show
 from bench.stage import Stage, Stopwatch
 from scheduler.models import Account
-from scheduler.operations import accounts, api_tokens
+from scheduler.people import accounts, api_tokens
 
 SECTION = 2
 EMAIL = "scientist@example.org"

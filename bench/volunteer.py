@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from bench.backlog import PLATFORM, RESULT_SECONDS
 from scheduler import signing
+from scheduler.boinc.wire import messages, requests
 from scheduler.models import Account, Host
-from scheduler.operations import accounts
-from scheduler.wire import messages, requests
+from scheduler.people import accounts
 
 #: What a stock client's request is long, with a handful of projects behind it.
 REQUEST_BYTES = 7000

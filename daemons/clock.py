@@ -19,7 +19,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from scheduler import sql
-from scheduler.operations import outages
+from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 

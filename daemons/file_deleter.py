@@ -18,8 +18,8 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.facts.work import output_name
 from scheduler.lifecycle import Actor, Axis, Because, FileDeleteState, sources
+from scheduler.results.facts import output_name
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict
         files = sql.fetch("lock_their_files", workunits, PACKAGE)
         sql.execute("drop_input_references", workunits, PACKAGE)
         doomed = sql.execute(
-            "doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
+            "files/doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
         )
     return rows, doomed
 

@@ -19,11 +19,12 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
+from scheduler.credit.rules.adaptive_credit import VersionAverage, version_scales
+from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
+from scheduler.dispatch.rules.size_classes import boundaries
+from scheduler.files import antiques, unused_files
 from scheduler.management import statistics
-from scheduler.operations import antiques, batches, followers, tails, unused_files
-from scheduler.policy.credit import HALF_LIFE_SECONDS
-from scheduler.policy.credit_adaptive import VersionAverage, version_scales
-from scheduler.policy.size_classes import boundaries
+from scheduler.work import batches, followers, tails
 
 log = logging.getLogger(__name__)
 

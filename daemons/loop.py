@@ -25,7 +25,7 @@ from django.db import connection
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.wakes import woken_by
 from scheduler import wakeups
-from scheduler.operations import maintenance
+from scheduler.health import maintenance
 from scheduler.sql import plans
 
 if TYPE_CHECKING:

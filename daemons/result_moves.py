@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from scheduler.lifecycle import Actor, Move
-    from scheduler.policy.verdicts import ResultMove
+    from scheduler.results.rules.verdicts import ResultMove
 
 PACKAGE = "daemons.sql"
 

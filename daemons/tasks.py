@@ -12,7 +12,7 @@ from django.db import connection
 from daemons.clock import clock_of
 from daemons.loop import Daemon, Drive, StopSign, drain
 from daemons.registry import find
-from scheduler.operations import maintenance
+from scheduler.health import maintenance
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
+from scheduler.dispatch.rules import sendability, trust
 from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, ResultState, sources
-from scheduler.operations import outages
-from scheduler.policy import sendability, trust
-from scheduler.policy.outages import is_silent
+from scheduler.results import outages
+from scheduler.results.rules.deadline_moves import is_silent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,7 +44,7 @@ _counted_at: dict[Shard, datetime] = {}
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Move deadlines by outages; give up on results; wake expired workunits."""
     share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
-    signs = sql.fetch_one("read_signs", {}) or {}
+    signs = sql.fetch_one("results/read_signs", {}) or {}
     if signs["is_pending"]:
         step = outages.apply_next(now=now, limit=MOVED_AT_ONCE)
         if not step.done:

@@ -1,7 +1,7 @@
 """Decides what each due workunit needs next, and writes it down.
 
 One pass is one transaction: lock a batch of due workunits, read their results, judge them
-(`policy.replication`), and write with one statement per kind of change.
+(`results.rules.replication`), and write with one statement per kind of change.
 
 Nearly all workunits of a pass are in the same situation: their facts differ in nothing but ids and
 names, which no rule asks for.  So each situation is judged once, and its verdict has a number by
@@ -21,7 +21,7 @@ from daemons.low_water import LowWater
 from daemons.result_moves import ResultMoves
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.facts.work import ResultFacts, WorkunitFacts, result_name
+from scheduler.dispatch.rules import sendability
 from scheduler.lifecycle import (
     Actor,
     AssimilateState,
@@ -31,13 +31,14 @@ from scheduler.lifecycle import (
     Outcome,
     ReleaseState,
 )
-from scheduler.policy import replication, sendability
+from scheduler.results.facts import ResultFacts, WorkunitFacts, result_name
+from scheduler.results.rules import replication
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.lifecycle import Move
-    from scheduler.policy.verdicts import Counts, Verdict
+    from scheduler.results.rules.verdicts import Counts, Verdict
 
 PACKAGE = "daemons.sql"
 

@@ -32,9 +32,9 @@ from daemons.science.trickles import (
 )
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.operations.trickles import fault_of
-from scheduler.policy import trickles as policy
-from scheduler.policy.trickles import Readings, Sample
+from scheduler.messages.rules import trickle_texts as policy
+from scheduler.messages.rules.trickle_texts import Readings, Sample
+from scheduler.messages.trickles import fault_of
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,9 @@ def _settle(batch: _Batch, *, now: datetime) -> set[int]:
     extended = [row for row, answer in batch.answers.values() if answer.extend_deadline]
     with transaction.atomic():
         if extended:
-            sql.fetch("lock_workunits", {"workunit_ids": [row["workunit_id"] for row in extended]})
+            sql.fetch(
+                "results/lock_workunits", {"workunit_ids": [row["workunit_id"] for row in extended]}
+            )
         params = {"ids": batch.handled, "lease_until": batch.lease_until, "now": now}
         ours = {row["id"] for row in sql.fetch("settle_trickles", params, PACKAGE)}
         _keep_samples([sample for id_, sample in batch.samples.items() if id_ in ours])

@@ -25,9 +25,9 @@ from daemons.science.generators import MAX_ANSWER, Made, UnknownGenerator, allow
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.operations import files
-from scheduler.operations.submit import Submission, SubmissionRefused, submit
-from scheduler.policy.work_from_dicts import BadDescription, new_workunit
+from scheduler.files import download_files
+from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
+from scheduler.work.submission.submit import Submission, SubmissionRefused, submit
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def _feed(app: dict[str, Any], count: int, made: _Round, *, now: datetime) -> No
         BadDescription,
         BadGeneratorName,
         SubmissionRefused,
-        files.UnknownFiles,
+        download_files.UnknownFiles,
         storage.BadFileName,
         OSError,
     ) as error:

@@ -41,7 +41,7 @@ def submit_sample_work(below: int, min_quorum: int) -> int:
     django.setup()
     from demo import sample
     from scheduler.management.conversation import shell_actor
-    from scheduler.operations import audit
+    from scheduler.people import audit
 
     with audit.acting(name=shell_actor()):
         said = sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now())

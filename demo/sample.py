@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from demo import mersenne
+from scheduler.apps import app_versions
 from scheduler.models import App
-from scheduler.operations import app_versions
-from scheduler.operations.submit import (
+from scheduler.work.submission.submit import (
     DuplicateNames,
     NewFile,
     NewOutput,

@@ -19,14 +19,15 @@ from django.db.models import QuerySet, Sum
 
 from daemons import registry
 from scheduler import storage
-from scheduler.facts.new_work import NewOutput, NewWorkunit
-from scheduler.facts.work import output_name
+from scheduler.apps import app_versions
+from scheduler.boinc import conversation
+from scheduler.boinc.wire import messages
+from scheduler.dispatch.rules.trust import draw
 from scheduler.models import App, CreditEntry, Host, HostAppVersion, Result, Workunit
-from scheduler.operations import accounts, app_versions
-from scheduler.operations.submit import submit
-from scheduler.policy.trust import draw
-from scheduler.rpc import conversation
-from scheduler.wire import messages
+from scheduler.people import accounts
+from scheduler.results.facts import output_name
+from scheduler.work.submission.facts import NewOutput, NewWorkunit
+from scheduler.work.submission.submit import submit
 
 APP = "oracle"
 LINUX = "x86_64-pc-linux-gnu"

@@ -171,7 +171,7 @@ def error_bits() -> str:
 def invariants() -> str:
     """What fsck checks: the name of each invariant and its sentence."""
     _set_up_django()
-    from scheduler.queries import invariants as checked
+    from scheduler.health import invariants as checked
 
     parts = ["| `fsck` says | what always holds |", "|---|---|"]
     parts += [f"| `{one.name}` | {one.sentence} |" for one in checked.invariants()]
@@ -448,8 +448,8 @@ def _page(parts: list[str]) -> str:
 
 def number_ranges() -> str:
     """Return a table of the ranges of all numbers in scheduler requests, by range."""
-    from scheduler.policy.trickles import MAX_VALUES
-    from scheduler.wire import requests
+    from scheduler.boinc.wire import requests
+    from scheduler.messages.rules.trickle_texts import MAX_VALUES
 
     paths: dict[tuple[str, str], list[str]] = defaultdict(list)
     for field in requests.number_fields():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.operations import audit
+from scheduler.people import audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

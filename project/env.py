@@ -15,9 +15,9 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from project import proxies
+from scheduler.apps.rules.plugins import BadPlugins, Plugins
+from scheduler.apps.rules.plugins import read as read_plugins
 from scheduler.config import AccountCreation, StoreConfig
-from scheduler.policy.plugins import BadPlugins, Plugins
-from scheduler.policy.plugins import read as read_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

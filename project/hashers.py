@@ -1,4 +1,4 @@
-"""The password hashers: Django's own, run by `scheduler.operations.hashing`."""
+"""The password hashers: Django's own, run by `scheduler.people.hashing`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.auth import hashers
 
-from scheduler.operations import hashing
+from scheduler.people import hashing
 
 
 class ScryptPasswordHasher(hashers.ScryptPasswordHasher):

@@ -9,7 +9,7 @@ from typing import Final
 from django.db import connection
 from django.utils import timezone
 
-from scheduler.operations import outages
+from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 

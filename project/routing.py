@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.policy.addresses import collapse_slashes
-from scheduler.rpc.downloads import download_app
-from scheduler.rpc.front import scheduler_app
-from scheduler.rpc.uploads import upload_app
+from scheduler.boinc.downloads import download_app
+from scheduler.boinc.rules.addresses import collapse_slashes
+from scheduler.boinc.scheduler_rpc import scheduler_app
+from scheduler.boinc.uploads import upload_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

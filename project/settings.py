@@ -194,7 +194,7 @@ GUARD_TRIGGER = env.boolean("GUARD_TRIGGER", default=False)
 
 INSTALLED_APPS = [
     "project",
-    "scheduler",
+    "scheduler.app_config.SchedulerConfig",
     "daemons",
     # The pages are imported by project.urls: daemons and commands start a quarter sooner without.
     "django.contrib.admin.apps.SimpleAdminConfig",
@@ -255,11 +255,11 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["scheduler.api.authentication.BearerToken"],
     "DEFAULT_PERMISSION_CLASSES": ["scheduler.api.authentication.NeedsScope"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["scheduler.api.parsers.StrictJson"],
-    "DEFAULT_PAGINATION_CLASS": "scheduler.api.paging.ById",
+    "DEFAULT_PARSER_CLASSES": ["scheduler.api.http.parsers.StrictJson"],
+    "DEFAULT_PAGINATION_CLASS": "scheduler.api.http.paging.ById",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "scheduler.api.schema.Schema",
-    "EXCEPTION_HANDLER": "scheduler.api.problems.answer_exception",
+    "EXCEPTION_HANDLER": "scheduler.api.http.problems.answer_exception",
     "URL_FORMAT_OVERRIDE": None,  # `format` is a parameter of our own
     "COERCE_DECIMAL_TO_STRING": False,
 }
@@ -302,7 +302,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 # People
 
 AUTH_USER_MODEL = "scheduler.Account"
-AUTHENTICATION_BACKENDS = ["scheduler.operations.accounts.MasterPasswordBackend"]
+AUTHENTICATION_BACKENDS = ["scheduler.people.accounts.MasterPasswordBackend"]
 PASSWORD_HASHERS = [
     "project.hashers.ScryptPasswordHasher",
     "project.hashers.PBKDF2PasswordHasher",

@@ -11,7 +11,8 @@ urlpatterns = [
     path("admin", RedirectView.as_view(url="/admin/", permanent=True)),
     path("admin/", staff.urls),
     path("", include("scheduler.api.urls")),
-    path("", include("scheduler.rpc.urls")),
+    path("", include("scheduler.boinc.urls")),
+    path("", include("scheduler.boinc_submission.urls")),
     path("", include("scheduler.web.urls")),
 ]
 

@@ -33,7 +33,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.conf import settings
 
-from scheduler.policy.key_text import START_NBYTES, looks_like_key
+from scheduler.key_text import START_NBYTES, looks_like_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from scheduler.facts.work import ResultFacts, WorkunitFacts
 from scheduler.lifecycle import (
     AssimilateState,
     FileDeleteState,
@@ -15,6 +14,7 @@ from scheduler.lifecycle import (
     ServerState,
     ValidateState,
 )
+from scheduler.results.facts import ResultFacts, WorkunitFacts
 from tests.conftest import NOON
 
 #: What a word in a test's table says of a result: (server state, outcome, validate state).

@@ -89,7 +89,7 @@ def looks_from_the_head(monkeypatch):
 @pytest.fixture(autouse=True)
 def forgets_what_was_counted():
     """Have every test count for itself: many of them are at the same moment."""
-    from scheduler.queries import status
+    from scheduler.health import status
 
     status.forget_own()
 

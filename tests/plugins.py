@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduler.policy.plugins import BUILT_IN, Plugin, Plugins, read
+from scheduler.apps.rules.plugins import BUILT_IN, Plugin, Plugins, read
 
 
 class _Anything:

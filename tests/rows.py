@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 from scheduler import storage
-from scheduler.facts.work import output_name, result_name
 from scheduler.models import (
     Account,
     App,
@@ -22,6 +21,7 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
+from scheduler.results.facts import output_name, result_name
 from tests.builders import WORDS
 from tests.conftest import NOON
 

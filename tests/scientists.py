@@ -7,8 +7,8 @@ from typing import Any
 from django.test import Client
 
 from scheduler.models import Account, Batch, Workunit
-from scheduler.operations import api_tokens
-from scheduler.policy.roles import SCOPES
+from scheduler.people import api_tokens
+from scheduler.rights import SCOPES
 from tests.conftest import NOON
 from tests.faces.apis import used_today
 from tests.rows import a_result, a_workunit, an_account, an_app, settled, update

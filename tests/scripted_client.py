@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler import signing, storage
+from scheduler.boinc.wire import messages, replies, requests
+from scheduler.hosts.identity import key_hash
 from scheduler.models import AccountKey, Result
-from scheduler.operations import accounts
-from scheduler.operations.hosts import key_hash
-from scheduler.wire import messages, replies, requests
+from scheduler.people import accounts
 
 LINUX = "x86_64-pc-linux-gnu"
 

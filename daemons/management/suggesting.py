@@ -9,9 +9,9 @@ from typing import Any
 
 from django.conf import settings
 
+from scheduler.apps.rules import plugins
+from scheduler.apps.rules.plugins import BadPlugins, Plugin
 from scheduler.models import App
-from scheduler.policy import plugins
-from scheduler.policy.plugins import BadPlugins, Plugin
 
 _HEAD = """\
 # A draft of the allow-list: save it where the setting PLUGINS names it.

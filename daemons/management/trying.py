@@ -19,7 +19,7 @@ from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
 from daemons.science.validators import UnknownValidator, allowed
 from scheduler.models import App, Workunit
-from scheduler.policy import quorum
+from scheduler.results.rules import quorum
 
 
 class WrongUse(ValueError):

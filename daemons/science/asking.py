@@ -11,7 +11,7 @@ from daemons.science.comparison import TARGET, Answer, Question, read_answer
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from scheduler.policy.plugins import Plugin
+    from scheduler.apps.rules.plugins import Plugin
 
 #: The size of an agreeing pair of ids in JSON, and of the longest reason for a bad result; bytes.
 _PAIR, _REASON = 48, 8192

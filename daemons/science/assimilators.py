@@ -24,15 +24,15 @@ from daemons.science import (
 )
 from daemons.science.interfaces import Assimilation, BadOptions, Output
 from scheduler import storage
+from scheduler.apps.rules.plugins import ASSIMILATOR, BadPluginOptions
 from scheduler.lifecycle import ErrorMask
-from scheduler.policy.plugins import ASSIMILATOR, BadPluginOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
     from daemons.science.interfaces import Assimilator
-    from scheduler.policy.plugins import Plugin
+    from scheduler.apps.rules.plugins import Plugin
 
 
 class UnknownAssimilator(LookupError):

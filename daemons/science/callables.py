@@ -23,7 +23,7 @@ from daemons.science.worker_main import resolve
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from scheduler.policy.plugins import Plugin
+    from scheduler.apps.rules.plugins import Plugin
 
 #: The maximum number of files that a call returns, and the size of its answer in bytes.
 _MAX_FILES: Final = 1000

@@ -16,10 +16,10 @@ from daemons.science.interfaces import BadOptions, Defer
 from daemons.science.messages import BadMessage, a_list, an_object, optional
 from daemons.science.moments import moment_message, read_moment
 from daemons.science.worker_main import resolve
-from scheduler.policy.plugins import GENERATOR, BadPluginOptions
+from scheduler.apps.rules.plugins import GENERATOR, BadPluginOptions
 
 if TYPE_CHECKING:
-    from scheduler.policy.plugins import Plugin, Plugins
+    from scheduler.apps.rules.plugins import Plugin, Plugins
 
 #: The longest answer of a generator, with the contents of its input files; bytes.
 MAX_ANSWER: Final = 16 << 20

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemons.science.interfaces import Assimilation
-    from scheduler.policy.plugins import Plugin
+    from scheduler.apps.rules.plugins import Plugin
 
 #: The exit status that asks for another try.
 TRY_AGAIN = 3

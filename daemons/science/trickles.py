@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from daemons.science.worker_main import resolve
-from scheduler.policy.plugins import TRICKLE_HANDLER
+from scheduler.apps.rules.plugins import TRICKLE_HANDLER
 
 if TYPE_CHECKING:
-    from scheduler.policy.plugins import Plugin, Plugins
+    from scheduler.apps.rules.plugins import Plugin, Plugins
 
 _KNOWN = ("extend_deadline", "fraction_done", "reply")
 

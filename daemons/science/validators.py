@@ -15,11 +15,11 @@ from daemons.science import bitwise, numeric, substring, trivial
 from daemons.science.interfaces import BadOptions
 from daemons.science.python import load
 from daemons.science.script import Script
-from scheduler.policy.plugins import VALIDATOR, BadPluginOptions
+from scheduler.apps.rules.plugins import VALIDATOR, BadPluginOptions
 
 if TYPE_CHECKING:
     from daemons.science.interfaces import Options, Validator
-    from scheduler.policy.plugins import Plugin, Plugins
+    from scheduler.apps.rules.plugins import Plugin, Plugins
 
 #: Those that judge by facts of the database alone, within a transaction.
 AT_ONCE: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}

@@ -6,7 +6,7 @@ body with the app's secret.  2xx: taken.  408, 425, 429, 5xx and trouble of the 
 later.  Everything else, a redirection included, is a failure.
 
 The daemon itself sends it, to public addresses only: hosts of the server's own networks must be
-named by the setting `WEBHOOK_HOSTS` (`scheduler.fetching.post`).
+named by the setting `WEBHOOK_HOSTS` (`scheduler.files.fetching.post`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from django.conf import settings
 
 from daemons.science import checking
 from daemons.science.interfaces import BadOptions, TransientScienceError
-from scheduler import fetching
-from scheduler.policy import sources
+from scheduler.files import fetching
+from scheduler.files.rules import sources
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -38,7 +38,7 @@ from daemons.science.messages import (
     unpacked,
 )
 from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE
-from scheduler.policy.plugins import Plugin
+from scheduler.apps.rules.plugins import Plugin
 
 T = TypeVar("T")
 

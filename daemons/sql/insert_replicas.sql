@@ -9,7 +9,7 @@ WITH born AS (
     SELECT
         w.id,
         w.app_id,
-        -- As facts.work.result_name has it.
+        -- As results.facts.result_name has it.
         w.name || '_' || replica.attempt,
         replica.attempt,
         w.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,

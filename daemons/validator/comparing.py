@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemons.science.interfaces import Brought
+from scheduler.credit.rules import credit
 from scheduler.lifecycle import (
     Actor,
     Axis,
@@ -15,7 +16,7 @@ from scheduler.lifecycle import (
     ResultState,
     ValidateState,
 )
-from scheduler.policy import credit, quorum
+from scheduler.results.rules import quorum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

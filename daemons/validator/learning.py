@@ -10,9 +10,9 @@ from django.conf import settings
 
 from daemons.validator.worth import effort_of
 from scheduler import sql
-from scheduler.policy import credit_adaptive as adaptive
-from scheduler.policy import trust
-from scheduler.policy.credit import OF_VERSION, running_average
+from scheduler.credit.rules import adaptive_credit as adaptive
+from scheduler.credit.rules.credit import OF_VERSION, running_average
+from scheduler.dispatch.rules import trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemons.validator.learning import Lesson, learn, lessons_of, version_averages
 from scheduler import sql
-from scheduler.policy.credit import recent_average
+from scheduler.credit.rules.credit import recent_average
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

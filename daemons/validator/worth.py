@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from scheduler import sql
-from scheduler.policy import credit_adaptive as adaptive
-from scheduler.policy.credit import Effort
+from scheduler.credit.rules import adaptive_credit as adaptive
+from scheduler.credit.rules.credit import Effort
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

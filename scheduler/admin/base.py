@@ -25,9 +25,9 @@ from django.utils.safestring import SafeString
 
 from scheduler.admin.columns import column_of
 from scheduler.models import Account
-from scheduler.operations import audit
-from scheduler.operations.audit import Event
-from scheduler.policy.roles import Right
+from scheduler.people import audit
+from scheduler.people.audit import Event
+from scheduler.rights import Right
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
@@ -44,7 +44,7 @@ _BIGINT_MAX = 2**63 - 1
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
-    """Return whether the member of staff has a right (`policy.roles.Right`)."""
+    """Return whether the member of staff has a right (`rights.Right`)."""
     return isinstance(request.user, Account) and request.user.has_right(right)
 
 

@@ -22,9 +22,9 @@ from scheduler.models import (
     Queue,
     Workunit,
 )
-from scheduler.operations import batches as operations
-from scheduler.policy.roles import Right
-from scheduler.queries.progress import progress_of
+from scheduler.rights import Right
+from scheduler.work import batches as operations
+from scheduler.work.progress import progress_of
 
 
 @admin.register(Batch, site=staff)

@@ -16,11 +16,11 @@ from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin
 from scheduler.admin.site import staff
+from scheduler.hosts.host_lists import decision_label
 from scheduler.models import Host, HostAppVersion
-from scheduler.operations import audit
-from scheduler.operations.audit import Event
-from scheduler.policy.roles import Right
-from scheduler.queries.hosts import decision_label
+from scheduler.people import audit
+from scheduler.people.audit import Event
+from scheduler.rights import Right
 
 #: The maximum number of ids in one audit entry, so that it stays readable.
 _HOSTS_PER_ENTRY = 100

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from scheduler.admin.base import RecordAdmin, badge, is_bigint
 from scheduler.admin.site import staff
 from scheduler.models import CreditEntry, LedgerEntry, Workunit
-from scheduler.queries.timeline import describe_move
+from scheduler.work.timeline import describe_move
 
 
 @admin.register(LedgerEntry, site=staff)

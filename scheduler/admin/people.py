@@ -17,9 +17,9 @@ from django.utils import timezone
 from scheduler.admin.base import RecordAdmin, StaffAdmin
 from scheduler.admin.site import RevokesKeysForm, set_password, staff
 from scheduler.models import Account, AccountKey, Team
-from scheduler.operations import accounts, audit, roles
-from scheduler.operations.audit import Event
-from scheduler.policy.roles import ROLES, Right
+from scheduler.people import accounts, audit, roles
+from scheduler.people.audit import Event
+from scheduler.rights import ROLES, Right
 
 if TYPE_CHECKING:
     AccountForm = forms.ModelForm[Account]
@@ -30,7 +30,7 @@ else:
 
 
 class NewAccountForm(Passwords, AccountForm):
-    """Asks for what an account needs; `operations.accounts` makes it."""
+    """Asks for what an account needs; `people.accounts` makes it."""
 
     required_css_class = "required"
     #: The hash of the password, computed before the transaction in which the form is saved.

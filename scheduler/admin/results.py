@@ -17,7 +17,7 @@ from scheduler.admin.site import staff
 from scheduler.admin.story import called, result_possibilities, result_state, timeline
 from scheduler.lifecycle import Axis, ClientState, state_label
 from scheduler.models import Result, ResultFile
-from scheduler.queries.work import explanation_of
+from scheduler.work.explain import explanation_of
 
 
 class OutputsOfResult(RecordInline):

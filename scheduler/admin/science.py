@@ -11,11 +11,11 @@ from django.http import HttpRequest
 from scheduler.admin.app_fields import FIELDSETS, HELPS
 from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin, has_right
 from scheduler.admin.site import staff
+from scheduler.apps import apps
+from scheduler.dispatch.rules import plan_classes
 from scheduler.models import App, AppVersion, AppVersionFile, PlanClass, Platform
-from scheduler.operations import apps
-from scheduler.operations.audit import Event
-from scheduler.policy import plan_classes
-from scheduler.policy.roles import Right
+from scheduler.people.audit import Event
+from scheduler.rights import Right
 
 #: Options that may contain secrets, such as a webhook's: shown only to staff that may set them.
 SECRET_FIELDS = ("assimilator_options",)

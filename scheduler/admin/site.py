@@ -19,11 +19,11 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 
+from scheduler.health import alerts, status
 from scheduler.models import Account
-from scheduler.operations import accounts, audit
-from scheduler.operations.hashing import RETRY_AFTER_SECONDS, HashQueueFull
-from scheduler.operations.throttle import TooManyAttempts
-from scheduler.queries import alerts, status
+from scheduler.people import accounts, audit
+from scheduler.people.hashing import RETRY_AFTER_SECONDS, HashQueueFull
+from scheduler.people.throttle import TooManyAttempts
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
@@ -84,7 +84,7 @@ class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
         return old
 
     def save(self, commit: bool = True) -> Account:
-        """Change the password by `operations.accounts`."""
+        """Change the password by `people.accounts`."""
         return set_password(
             self.user,
             self.cleaned_data["new_password1"],

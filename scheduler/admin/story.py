@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from scheduler.admin.base import duration_label, tone
 from scheduler.lifecycle import Axis, Move, ResultState, WorkunitState, next_moves, state_label
 from scheduler.models import LedgerEntry, Result, Workunit
-from scheduler.queries.timeline import describe_move, moves_of
+from scheduler.work.timeline import describe_move, moves_of
 
 #: As many moves of one workunit are shown.
 TIMELINE_AT_MOST = 1000

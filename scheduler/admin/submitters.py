@@ -12,9 +12,9 @@ from django.utils import timezone
 from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin, has_right
 from scheduler.admin.site import staff
 from scheduler.models import Account, ApiToken, IdempotencyKey, Submitter, SubmitterApp
-from scheduler.operations import api_tokens, submitters
-from scheduler.operations.audit import Event
-from scheduler.policy.roles import Right
+from scheduler.people import api_tokens, submitters
+from scheduler.people.audit import Event
+from scheduler.rights import Right
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, has_right
 from scheduler.admin.site import staff
+from scheduler.health import parked
+from scheduler.health.parked_science import NotParked
 from scheduler.models import AccountAppCredit, Heartbeat, Outage, Refusal, ScienceFailure
-from scheduler.operations import outages, parked
-from scheduler.policy.roles import Right
-from scheduler.queries.parked import NotParked
+from scheduler.results import outages
+from scheduler.rights import Right
 
 
 @admin.register(Refusal, site=staff)

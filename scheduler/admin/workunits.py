@@ -24,9 +24,9 @@ from scheduler.admin.story import (
 )
 from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
 from scheduler.models import Result, Workunit, WorkunitFile
-from scheduler.operations import cancel as operations
-from scheduler.policy.roles import Right
-from scheduler.queries import work as queries
+from scheduler.rights import Right
+from scheduler.work import cancel as operations
+from scheduler.work import explain as queries
 
 #: An action touches as many workunits at the most; for more there is a batch, and the command line.
 ACT_ON_AT_MOST = 10_000

@@ -20,9 +20,9 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework.views import APIView
 
 from scheduler.api.authentication import BearerToken, Scope, needed
-from scheduler.api.problems import answer_exception
-from scheduler.operations import submitters
-from scheduler.policy.addresses import collapse_slashes
+from scheduler.api.http.problems import answer_exception
+from scheduler.boinc.rules.addresses import collapse_slashes
+from scheduler.people import submitters
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduler.api.body import INT4, JsonObject, Strict
+from scheduler.api.http.body import INT4, JsonObject, Strict
 from scheduler.models import App
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 

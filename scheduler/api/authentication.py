@@ -9,9 +9,9 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import BasePermission
 
-from scheduler.api.operation import Access, Scope, described
-from scheduler.operations import api_tokens
-from scheduler.policy.roles import Right
+from scheduler.api.http.operation import Access, Scope, described
+from scheduler.people import api_tokens
+from scheduler.rights import Right
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

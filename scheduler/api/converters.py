@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import register_converter
 
-from scheduler.api.body import INT8
+from scheduler.api.http.body import INT8
 
 
 class IdConverter:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from scheduler.facts.statuses import Status, error_words
 from scheduler.lifecycle import Axis, ValidateState, state_label
-from scheduler.queries.answers import open_name
-from scheduler.queries.progress import Cost, Progress
+from scheduler.work.answers import open_name
+from scheduler.work.progress import Cost, Progress
+from scheduler.work.rules.statuses import Status, error_words
 
 if TYPE_CHECKING:
     from scheduler.models import Batch, Result, Workunit
-    from scheduler.operations.cancel import Outcome
+    from scheduler.work.cancel import Outcome
 
 _AS_IT_IS = (
     "id",

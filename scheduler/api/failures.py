@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.http import HttpResponseBase, JsonResponse
 from django.views import defaults
 
-from scheduler.api.problems import CONTENT_TYPE, problem
+from scheduler.api.http.problems import CONTENT_TYPE, problem
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

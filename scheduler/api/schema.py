@@ -15,11 +15,11 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers
 
-from scheduler.api import filters
 from scheduler.api.authentication import needed
-from scheduler.api.body import Strict
-from scheduler.api.operation import Access, described
-from scheduler.api.problems import CONTENT_TYPE
+from scheduler.api.http import filters
+from scheduler.api.http.body import Strict
+from scheduler.api.http.operation import Access, described
+from scheduler.api.http.problems import CONTENT_TYPE
 
 _SAID = {
     "400": "The request has not the shape that this schema asks for.",
@@ -233,7 +233,7 @@ class Bearer(OpenApiAuthenticationExtension):
 class StrictBody(OpenApiSerializerExtension):
     """What refuses unknown fields says so."""
 
-    target_class = "scheduler.api.body.Strict"
+    target_class = "scheduler.api.http.body.Strict"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class StrictBody(OpenApiSerializerExtension):
 class FreeObject(OpenApiSerializerFieldExtension):
     """A JSON object that may hold anything."""
 
-    target_class = "scheduler.api.body.JsonObject"
+    target_class = "scheduler.api.http.body.JsonObject"
     match_subclasses = True
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:

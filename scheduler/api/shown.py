@@ -6,11 +6,11 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduler.api.body import JsonObject
-from scheduler.facts.statuses import Status
+from scheduler.api.http.body import JsonObject
+from scheduler.health.rules.standstill_causes import MAX_EXAMINED, Cause
 from scheduler.lifecycle import Axis, ResultState, ValidateState, state_label
 from scheduler.models import Batch
-from scheduler.policy.standstill import MAX_EXAMINED, Cause
+from scheduler.work.rules.statuses import Status
 
 #: The states of a batch in words.
 BATCH_STATES = {state.name.lower(): state.value for state in Batch.State}

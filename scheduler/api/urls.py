@@ -6,4 +6,4 @@ from django.urls import include, path
 
 from scheduler.api import admission
 
-urlpatterns = [path("api/v1/", include("scheduler.api.endpoints")), *admission.urlpatterns]
+urlpatterns = [path("api/v1/", include("scheduler.api.routes")), *admission.urlpatterns]

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from scheduler.api.authentication import Scope, has_right, may, missing
-from scheduler.api.paging import read_page
-from scheduler.policy.roles import Right
-from scheduler.queries import own_pages
+from scheduler.api.http.paging import read_page
+from scheduler.people import own_pages
+from scheduler.rights import Right
 
 if TYPE_CHECKING:
     from django.db.models import Q, QuerySet

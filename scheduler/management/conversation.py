@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from django.core.management.base import CommandError, CommandParser
 
 from scheduler.management.parsing import PlainCommand
-from scheduler.operations import audit
+from scheduler.people import audit
 
 Handle = TypeVar("Handle", bound=Callable[..., Any])
 

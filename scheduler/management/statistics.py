@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, Any
 from xml.sax.saxutils import escape
 
-from scheduler.queries import statistics
-from scheduler.queries.invariants import one_snapshot
+from scheduler.boinc import statistics_export
+from scheduler.health.invariants import one_snapshot
 
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
 #: What XML 1.0 may not contain, however it is escaped.
@@ -56,9 +56,9 @@ def export(folder: Path, *, now: datetime) -> Written:
         folder.mkdir(parents=True, exist_ok=True)
         with _replacing(folder, int(now.timestamp())) as open_file, one_snapshot():
             written = Written(
-                users=_rows(open_file("user.gz"), "users", map(user, statistics.accounts())),
-                teams=_rows(open_file("team.gz"), "teams", map(team, statistics.teams())),
-                hosts=_rows(open_file("host.gz"), "hosts", map(host, statistics.hosts())),
+                users=_rows(open_file("user.gz"), "users", map(user, statistics_export.accounts())),
+                teams=_rows(open_file("team.gz"), "teams", map(team, statistics_export.teams())),
+                hosts=_rows(open_file("host.gz"), "hosts", map(host, statistics_export.hosts())),
             )
             open_file("tables.xml").write(PROLOGUE + tables(written, now))
     except OSError as error:
@@ -200,13 +200,13 @@ def host(row: Row) -> str:
 
 def tables(written: Written, now: datetime) -> str:
     """The summary, as BOINC's ``<tables>``."""
-    apps = "".join(_element("application", [("name", n)]) for n in statistics.applications())
+    apps = "".join(_element("application", [("name", n)]) for n in statistics_export.applications())
     summary = [
         ("update_time", _seconds(now)),
         ("nusers_total", written.users),
         ("nteams_total", written.teams),
         ("nhosts_total", written.hosts),
-        ("total_credit", float(statistics.total_credit())),
+        ("total_credit", float(statistics_export.total_credit())),
     ]
     lines = "".join(map(_line, summary))
     return (

@@ -10,10 +10,11 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from scheduler.boinc_submission import sent_files, templates
+from scheduler.boinc_submission.templates import Described, GivenFile, Templates
 from scheduler.models import Account, App
-from scheduler.operations import sent_files, submit, templates
-from scheduler.operations.submission_checks import find_target
-from scheduler.operations.templates import Described, GivenFile, Templates
+from scheduler.work.submission import submit
+from scheduler.work.submission.submission_checks import find_target
 
 #: Options that set a number of BOINC's.
 NUMBERS: Mapping[str, str] = {

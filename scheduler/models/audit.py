@@ -8,7 +8,7 @@ from django.db import models
 class AuditEntry(models.Model):
     """One security event, with its actor and the network address it came from.
 
-    Append-only: written by `operations.audit.record`, deleted only by the housekeeper after
+    Append-only: written by `people.audit.record`, deleted only by the housekeeper after
     `AUDIT_KEPT_DAYS`.  No foreign keys, so that an entry outlives the account it is about.
     """
 

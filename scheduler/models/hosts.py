@@ -56,7 +56,7 @@ class Host(models.Model):
     deny_reason = models.CharField(max_length=200, blank=True, default="")
     p_features = models.TextField(blank=True, default="")
     capabilities = models.JSONField(default=dict, blank=True)
-    # What the last few requests for work came to, newest first: see `facts.handout.Decision`.
+    # What the last few requests for work came to, newest first: see `dispatch.facts.Decision`.
     last_decisions = models.JSONField(default=list, blank=True)
 
     class Meta:

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class ThrottleBucket(models.Model):
-    """How much of one limit is used, shared by all processes (`operations.throttle`).
+    """How much of one limit is used, shared by all processes (`people.throttle`).
 
     The table is UNLOGGED (set by its migration): a crash of PostgreSQL empties it, which resets the
     limits.  A row whose `empty_at` has passed is equivalent to no row; the housekeeper deletes it.
@@ -35,7 +35,7 @@ class LoginNetwork(models.Model):
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="+", db_index=False
     )
-    #: As `policy.throttle.network_of` writes it: a /24 or a /64.
+    #: As `people.rules.throttle_limits.network_of` writes it: a /24 or a /64.
     network = models.CharField(max_length=50)
     last_login_at = models.DateTimeField()
 

@@ -12,7 +12,7 @@ from django.db.models.functions import Lower
 from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 
-from scheduler.policy.roles import ALL_RIGHTS, Right, let_through
+from scheduler.rights import ALL_RIGHTS, Right, let_through
 
 
 class AccountManager(BaseUserManager["Account"]):
@@ -25,7 +25,7 @@ class AccountManager(BaseUserManager["Account"]):
     def create_superuser(self, email: str, password: str, **fields: Any) -> Account:
         """Create a member of staff with every right (asked for by Django's own command)."""
         # By name: a table knows no operation, and Django's command asks the table.
-        create_staff = import_string("scheduler.operations.accounts.create_staff")
+        create_staff = import_string("scheduler.people.accounts.create_staff")
         account: Account = create_staff(email=email, password=password, **fields)
         return account
 
@@ -60,7 +60,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
     """A person: volunteer, submitter or member of staff.
 
     The password is stored as Django's hash of BOINC's ``md5(password + lower(e-mail))``, so that
-    the client's dialog and the web form check the same secret (`operations.accounts`).
+    the client's dialog and the web form check the same secret (`people.accounts`).
     """
 
     email = models.EmailField(max_length=254, unique=True)

@@ -179,7 +179,7 @@ class App(models.Model):
 class PlanClass(models.Model):
     """What a kind of app version needs of a computer, and how much of it it uses.
 
-    `spec` is judged by `policy.plan_classes`; an app version names its plan class.
+    `spec` is judged by `dispatch.rules.plan_classes`; an app version names its plan class.
     """
 
     name = models.CharField(max_length=60, unique=True)

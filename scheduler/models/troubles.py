@@ -14,7 +14,7 @@ class Refusal(models.Model):
 
     `first_at` is when the host was first refused it, `at` when last.  `counts_at_once` says that no
     version that the app offers could ever run on the host; others count once they are repeated
-    after a while (`policy.sendability`).
+    after a while (`dispatch.rules.sendability`).
     """
 
     workunit_id = models.BigIntegerField()

@@ -33,7 +33,7 @@ class UnknownStatement(LookupError):
 
 
 @cache
-def load(name: str, package: str = "scheduler.sql") -> LiteralString:
+def load(name: str, package: str = "scheduler") -> LiteralString:
     """Read the statement `name`.sql of a package; raises `UnknownStatement`."""
     source = files(package) / f"{name}.sql"
     if not source.is_file():
@@ -42,19 +42,19 @@ def load(name: str, package: str = "scheduler.sql") -> LiteralString:
     return source.read_text(encoding="utf-8")
 
 
-def fetch(name: str, params: Params, package: str = "scheduler.sql") -> list[dict[str, Any]]:
+def fetch(name: str, params: Params, package: str = "scheduler") -> list[dict[str, Any]]:
     """Run a statement and return its rows as dicts."""
     columns, rows = _fetch(name, params, package)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def fetch_rows(name: str, params: Params, package: str = "scheduler.sql") -> list[Row]:
+def fetch_rows(name: str, params: Params, package: str = "scheduler") -> list[Row]:
     """Run a statement and return its rows as tuples: for passes, which read thousands."""
     return _run(name, params, package).rows
 
 
 def fetch_binary(
-    name: str, params: Params, package: str = "scheduler.sql"
+    name: str, params: Params, package: str = "scheduler"
 ) -> tuple[list[str], list[Row]]:
     """Run a statement and return its columns' names and its rows, which travel in binary.
 
@@ -64,7 +64,7 @@ def fetch_binary(
     return [column.name for column in columns], rows
 
 
-def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler.sql") -> list[T]:
+def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler") -> list[T]:
     """Run a statement and return its rows as `kind`, whose fields are named as its columns.
 
     A named tuple with the fields in the order of the columns costs a twentieth of any other.
@@ -76,13 +76,13 @@ def fetch_into(kind: type[T], name: str, params: Params, package: str = "schedul
     return [kind(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
-def fetch_one(name: str, params: Params, package: str = "scheduler.sql") -> dict[str, Any] | None:
+def fetch_one(name: str, params: Params, package: str = "scheduler") -> dict[str, Any] | None:
     """Run a statement and return its first row as a dict, or None."""
     rows = fetch(name, params, package)
     return rows[0] if rows else None
 
 
-def execute(name: str, params: Params, package: str = "scheduler.sql") -> int:
+def execute(name: str, params: Params, package: str = "scheduler") -> int:
     """Run a statement and return how many rows it touched."""
     return _run(name, params, package).touched
 
@@ -93,7 +93,7 @@ def release() -> None:
         connection.close_if_unusable_or_obsolete()
 
 
-def copy_rows(name: str, rows: str, package: str = "scheduler.sql") -> None:
+def copy_rows(name: str, rows: str, package: str = "scheduler") -> None:
     r"""Send rows to a ``COPY ... FROM STDIN``, each a line of PostgreSQL's text format.
 
     `escaped` is for values that may contain a tab, a line's end or a backslash; NULL is ``\N``.

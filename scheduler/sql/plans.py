@@ -37,7 +37,7 @@ def renew() -> None:
     asked_at, before = _seen.get(connection.connection, (0.0, {}))
     if before and monotonic() - asked_at < ASKED_EVERY:
         return
-    now = {row["name"]: max(SHORT, row["bytes"]) for row in fetch("read_table_sizes", {})}
+    now = {row["name"]: max(SHORT, row["bytes"]) for row in fetch("sql/read_table_sizes", {})}
     if any(nbytes >= GROWN * before.get(name, nbytes) for name, nbytes in now.items()):
         with connection.cursor() as cursor:
             cursor.execute("DISCARD PLANS")

@@ -24,15 +24,30 @@ or removed only by the one who holds its lock.
 
 from __future__ import annotations
 
-from scheduler.storage.app_trees import (
+from scheduler.storage.app_files.app_trees import (
     VersionFolder,
     find_plan_classes,
     read_plan_classes,
     version_folders,
 )
+from scheduler.storage.app_files.archives import MAX_BYTES as MAX_PACKAGE_BYTES
+from scheduler.storage.app_files.archives import UnreadablePackage
+from scheduler.storage.app_files.launcher import ARCHIVE_NAME, launcher
+from scheduler.storage.app_files.packages import (
+    Source,
+    begins_with,
+    first_line_ends_with,
+    open_package,
+    published,
+    read_key_text,
+    read_signatures,
+    received,
+    stage_program,
+    with_texts,
+    workshop,
+    write_prepared,
+)
 from scheduler.storage.archive import append_archive, archive_days, archive_sizes, read_archive
-from scheduler.storage.archives import MAX_BYTES as MAX_PACKAGE_BYTES
-from scheduler.storage.archives import UnreadablePackage
 from scheduler.storage.bundles import KINDS as BUNDLES
 from scheduler.storage.bundles import Bundle, Shortened, gathered, member_name, spooled
 from scheduler.storage.digests import DIGEST_ATTRIBUTE, Digest
@@ -51,7 +66,6 @@ from scheduler.storage.downloads import (
     stage_file,
     sync_downloads,
 )
-from scheduler.storage.launcher import ARCHIVE_NAME, launcher
 from scheduler.storage.leftovers import OldFile, delete_old_files, old_downloads, old_uploads
 from scheduler.storage.names import (
     BadFileName,
@@ -63,20 +77,6 @@ from scheduler.storage.names import (
 )
 from scheduler.storage.notices import notice, put_notice, signs_of_life
 from scheduler.storage.owner import record_owner
-from scheduler.storage.packages import (
-    Source,
-    begins_with,
-    first_line_ends_with,
-    open_package,
-    published,
-    read_key_text,
-    read_signatures,
-    received,
-    stage_program,
-    with_texts,
-    workshop,
-    write_prepared,
-)
 from scheduler.storage.remote import Store, StoreAway, Stored, StoreDamaged, StoreError, store
 from scheduler.storage.results import (
     change_result,

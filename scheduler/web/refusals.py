@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from scheduler.operations.hashing import RETRY_AFTER_SECONDS, HashQueueFull
-from scheduler.operations.throttle import TooManyAttempts
+from scheduler.people.hashing import RETRY_AFTER_SECONDS, HashQueueFull
+from scheduler.people.throttle import TooManyAttempts
 
 
 class RefusalMiddleware:

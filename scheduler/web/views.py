@@ -19,13 +19,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from scheduler.config import AccountCreation
+from scheduler.health import alerts, maintenance, status
+from scheduler.health.counts import Count
+from scheduler.health.rules.alert_texts import SILENT_AFTER, Alert
+from scheduler.health.status import Status
 from scheduler.lifecycle import Outcome
-from scheduler.operations import maintenance
-from scheduler.policy.alerts import SILENT_AFTER, Alert
-from scheduler.policy.roles import Right
-from scheduler.queries import alerts, status
-from scheduler.queries.counts import Count
-from scheduler.queries.status import Status
+from scheduler.rights import Right
 
 #: The outcomes in the order of the bar: what each is called there, and the tone it is drawn in.
 _OUTCOMES = {

@@ -17,13 +17,13 @@ from django.test.utils import CaptureQueriesContext, override_settings
 from scheduler import signing
 from scheduler.config import AccountCreation
 from scheduler.models import Account, AccountKey
-from scheduler.operations import accounts, invitations
+from scheduler.people import accounts, invitations
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 6, 2, 12, tzinfo=UTC)
 EMAIL = "Ada@Example.org"
 DIGEST = accounts.password_digest(email=EMAIL, password="secret")
-BACKEND = "scheduler.operations.accounts.MasterPasswordBackend"
+BACKEND = "scheduler.people.accounts.MasterPasswordBackend"
 
 
 @pytest.fixture(autouse=True)

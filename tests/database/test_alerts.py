@@ -14,9 +14,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from daemons.registry import DAEMONS
+from scheduler.health import alerts, maintenance
 from scheduler.models import Batch, Heartbeat, Outage, Refusal, ScienceFailure
-from scheduler.operations import maintenance
-from scheduler.queries import alerts
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, refuse, settled, update
 
@@ -186,7 +185,7 @@ def test_the_command_ends_with_status_1_if_there_is_anything():
 
 
 def test_the_command_says_that_all_is_well(monkeypatch):
-    monkeypatch.setattr("scheduler.queries.alerts.current", lambda **_: ())
+    monkeypatch.setattr("scheduler.health.alerts.current", lambda **_: ())
     out = io.StringIO()
     call_command("alerts", stdout=out)
     assert out.getvalue() == "All is well.\n"

@@ -11,8 +11,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduler import storage
-from scheduler.facts.work import output_name, result_of
-from scheduler.operations.antiques import delete_antique_files
+from scheduler.files.antiques import delete_antique_files
+from scheduler.results.facts import output_name, result_of
 from tests import rows
 from tests.conftest import NOON
 

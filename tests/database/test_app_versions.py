@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from scheduler import signing, storage
+from scheduler.apps import app_versions
 from scheduler.models import App, AppVersion, AppVersionFile, File, Platform
-from scheduler.operations import app_versions
 
 pytestmark = pytest.mark.django_db
 

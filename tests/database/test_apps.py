@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from scheduler.apps import apps
+from scheduler.apps.rules.packaging import UNIX_PLATFORMS
 from scheduler.models import App, AppVersion
-from scheduler.operations import apps
-from scheduler.policy.packaging import UNIX_PLATFORMS
 
 pytestmark = pytest.mark.django_db
 

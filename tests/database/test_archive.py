@@ -11,10 +11,10 @@ from django.core.management import CommandError, call_command
 
 from daemons import file_deleter, purger
 from scheduler import storage
-from scheduler.facts.messages import TrickleSaid
+from scheduler.messages import trickles
+from scheduler.messages.facts import TrickleSaid
 from scheduler.models import CreditEntry, FileRequest, TrickleDown
-from scheduler.operations import trickles
-from scheduler.queries import archive
+from scheduler.work import purged_work
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -53,16 +53,16 @@ def test_a_workunit_and_its_results_are_found_by_name():
     workunit = purged()
     purged()
     for name in (workunit.name, f"{workunit.name}_0", f"{workunit.name}_1"):
-        found = archive.find(name)
+        found = purged_work.find(name)
         assert (found.name, found.day) == (workunit.name, "2026-01-01")
     assert found.verdict == f"answered by {workunit.name}_0"
 
 
 def test_a_part_of_a_name_is_no_name():
     workunit = purged(name="range_10")
-    with pytest.raises(archive.NotArchived, match="'range_1'"):
-        archive.find("range_1")
-    assert archive.find("range_10").entry["workunit"]["id"] == workunit.pk
+    with pytest.raises(purged_work.NotArchived, match="'range_1'"):
+        purged_work.find("range_1")
+    assert purged_work.find("range_10").entry["workunit"]["id"] == workunit.pk
 
 
 def test_what_a_crash_archived_twice_is_told_once_by_its_newest_line():
@@ -71,18 +71,18 @@ def test_what_a_crash_archived_twice_is_told_once_by_its_newest_line():
     (line,) = storage.read_archive(path)
     again = json.loads(line) | {"archived_at": "2026-01-02T00:00:00+00:00"}
     storage.append_archive(date(2026, 1, 1), [json.dumps(again).encode()])
-    assert archive.find(workunit.name).entry["archived_at"] == "2026-01-02T00:00:00+00:00"
-    assert len(list(archive.listed())) == 1
-    assert [(day.workunits, day.repeated) for day in archive.verified()] == [(1, 1)]
+    assert purged_work.find(workunit.name).entry["archived_at"] == "2026-01-02T00:00:00+00:00"
+    assert len(list(purged_work.listed())) == 1
+    assert [(day.workunits, day.repeated) for day in purged_work.verified()] == [(1, 1)]
 
 
 def test_the_list_begins_with_the_newest_and_ends_with_the_day_asked_for():
     app = rows.an_app()
     old, other = purged(app), purged()
     new = purged(app, now=NOON + timedelta(days=2))
-    assert [one.name for one in archive.listed()] == [new.name, other.name, old.name]
-    assert [one.name for one in archive.listed(app=app.name)] == [new.name, old.name]
-    assert [one.name for one in archive.listed(since=date(2026, 1, 3))] == [new.name]
+    assert [one.name for one in purged_work.listed()] == [new.name, other.name, old.name]
+    assert [one.name for one in purged_work.listed(app=app.name)] == [new.name, old.name]
+    assert [one.name for one in purged_work.listed(since=date(2026, 1, 3))] == [new.name]
 
 
 def test_show_prints_the_whole_story():

@@ -6,12 +6,13 @@ import pytest
 
 from daemons import file_deleter, housekeeper, purger, transitioner
 from scheduler import storage
+from scheduler.health import invariants
 from scheduler.models import Batch, LedgerEntry, ResultFile, Workunit
-from scheduler.operations import batches, cancel, followers, new_batches, retry
-from scheduler.operations.batches import BadChange, BatchNotReady
-from scheduler.queries import invariants, work
-from scheduler.queries.progress import costs_of, progress_of
-from scheduler.queries.usage import usage_of
+from scheduler.work import batches, cancel, explain, followers, retry
+from scheduler.work.batches import BadChange, BatchNotReady
+from scheduler.work.progress import costs_of, progress_of
+from scheduler.work.submission import new_batches
+from scheduler.work.usage import usage_of
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.rows import a_result, an_app, an_input, hours, settled, update
@@ -85,7 +86,7 @@ def test_a_kept_answer_that_is_given_up_is_found_out():
 
 def test_explain_says_that_files_are_kept():
     workunit = done_in(a_batch())
-    said = work.explanation_of_workunit(workunit.pk, now=NOON).reasons
+    said = explain.explanation_of_workunit(workunit.pk, now=NOON).reasons
     assert "its outputs are kept until its batch is retired" in said
 
 
@@ -230,7 +231,7 @@ def test_a_batch_waits_until_the_one_that_it_follows_is_done():
     before = in_batch(first)
     a_pass(transitioner)
     assert followers.settle(now=NOON) == 0
-    assert "waits for batch first to end" in work.reasons_of(waiting.pk, now=NOON)
+    assert "waits for batch first to end" in explain.reasons_of(waiting.pk, now=NOON)
     settled(before, a_result(before, "valid"), assimilate_state=2, transition_at=None)
     a_pass(housekeeper)
     a_pass(transitioner)
@@ -274,7 +275,7 @@ def test_a_batch_waits_on_if_the_one_that_it_follows_is_added_to_meanwhile(monke
 
     def add_meanwhile(name, params):
         rows = read(name, params)
-        if name == "read_followers":
+        if name == "work/read_followers":
             in_batch(first, created_at=NOON)
             update(first, state=State.IN_PROGRESS)
         return rows

@@ -12,9 +12,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Batch, Result, Workunit
-from scheduler.operations import batches
-from scheduler.operations.batches import ACCELERATION, Accelerated, BatchNotReady
-from scheduler.queries import batches as queries
+from scheduler.work import batch_reads as queries
+from scheduler.work import batches
+from scheduler.work.batches import ACCELERATION, Accelerated, BatchNotReady
 from tests.conftest import NOON
 from tests.rows import a_result, a_workunit, an_account, an_app, settled, update
 

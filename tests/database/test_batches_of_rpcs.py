@@ -17,12 +17,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from daemons import registry
+from scheduler.boinc import conversation, scheduler_rpc, translate
+from scheduler.boinc.conversation import Call
+from scheduler.boinc.wire import messages
+from scheduler.dispatch import search
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import Host, HostAppVersion, LedgerEntry, Result, Workunit
-from scheduler.operations import search
-from scheduler.rpc import conversation, front, translate
-from scheduler.rpc.conversation import Call
-from scheduler.wire import messages
 from tests.scripted_client import ScriptedClient, a_client, put_upload
 from tests.work import an_app, workunits
 
@@ -187,7 +187,7 @@ def test_a_front_that_fails_for_one_answers_the_others(monkeypatch: pytest.Monke
     def answer_all(calls: list[Call]) -> list[Any]:
         raise IntegrityError
 
-    monkeypatch.setattr(front._batches, "_answer_all", answer_all)
+    monkeypatch.setattr(scheduler_rpc._batches, "_answer_all", answer_all)
     with pytest.raises(IntegrityError):
         a_client().ask()
 

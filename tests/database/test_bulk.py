@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.facts.new_work import NewBatch
+from scheduler.files import unused_files
 from scheduler.models import (
     Batch,
     File,
@@ -22,9 +22,10 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import bulk, unused_files
-from scheduler.operations.submit import submit
-from scheduler.policy.work_from_dicts import new_workunit
+from scheduler.work.submission import bulk
+from scheduler.work.submission.facts import NewBatch
+from scheduler.work.submission.rules.work_from_dicts import new_workunit
+from scheduler.work.submission.submit import submit
 from tests.conftest import NOON
 from tests.rows import an_account, an_app, an_app_version
 
@@ -263,7 +264,7 @@ class TestHalfWay:
 
     def test_what_a_crash_leaves_is_collected_when_its_holds_run_out(self, monkeypatch):
         ada = an_account("ada", is_superuser=True)
-        monkeypatch.setattr("scheduler.operations.file_holds.Holds.abandon", lambda *_, **__: None)
+        monkeypatch.setattr("scheduler.files.file_holds.Holds.abandon", lambda *_, **__: None)
         with pytest.raises(GoneAway):
             bulk.submit_lines(
                 bulk.Head(app="sieve", batch=None), self.cut(), submitter=ada, now=NOON

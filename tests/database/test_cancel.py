@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.lifecycle import Actor, Axis, Because, ErrorMask, ReleaseState
 from scheduler.models import Account, App, Batch, LedgerEntry, Workunit
-from scheduler.operations import cancel
-from scheduler.operations.submit import NewBatch, NewOutput, NewWorkunit, submit
+from scheduler.work import cancel
+from scheduler.work.submission.submit import NewBatch, NewOutput, NewWorkunit, submit
 
 pytestmark = pytest.mark.django_db
 

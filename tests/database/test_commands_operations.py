@@ -26,8 +26,8 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import accounts
-from scheduler.storage import archives, packages
+from scheduler.people import accounts
+from scheduler.storage.app_files import archives, packages
 
 pytestmark = pytest.mark.django_db
 

@@ -10,10 +10,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from daemons import purger
+from scheduler.boinc_submission import submission_reads
+from scheduler.health import counts, status, totals
 from scheduler.lifecycle import AssimilateState, FileDeleteState
 from scheduler.models import Batch, Workunit
-from scheduler.queries import batches, counts, remote_submission, status, totals
-from scheduler.queries.progress import progress_of
+from scheduler.work import batch_reads
+from scheduler.work.progress import progress_of
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.rows import a_result, a_workunit, an_account, an_app, hours, settled, update
@@ -156,10 +158,10 @@ def test_purged_work_stays_in_the_lines_of_batches():
     batch = a_batch("mine", eve, app=app)
     purgeable(app, batch)
     purgeable(app, batch, done=False)
-    before = batches.line(batch.pk), batches.results_of(batch.pk)
+    before = batch_reads.line(batch.pk), batch_reads.results_of(batch.pk)
     assert (before[0].workunits, before[0].answered, before[0].failed) == (2, 1, 1)
     purge()
-    after = batches.line(batch.pk), batches.results_of(batch.pk)
+    after = batch_reads.line(batch.pk), batch_reads.results_of(batch.pk)
     assert (replace(after[0], unpurged=2), after[1]) == before
     assert after[0].unpurged == 0
 
@@ -169,10 +171,10 @@ def test_purged_work_stays_in_what_programs_of_boinc_read_of_a_batch():
     batch = a_batch("mine", eve, app=app)
     purgeable(app, batch)
     purgeable(app, batch, done=False)
-    before = remote_submission.batch(eve, batch.pk, with_cpu_time=True)
+    before = submission_reads.batch(eve, batch.pk, with_cpu_time=True)
     assert (before.total, before.credit, before.fpops) == (2, 7, 2e12)
     purge()
-    after = remote_submission.batch(eve, batch.pk, with_cpu_time=True)
+    after = submission_reads.batch(eve, batch.pk, with_cpu_time=True)
     assert replace(after, last_finished_at=before.last_finished_at) == before
 
 
@@ -183,9 +185,9 @@ def test_all_who_count_a_batch_leave_out_what_was_submitted_again():
     update(failed, retried_as=a_workunit(app, batch=batch).pk)
     progress = progress_of([batch], now=NOON)[batch.pk]
     assert (progress.total, progress.failed) == (1, 0)
-    line = batches.line(batch.pk)
+    line = batch_reads.line(batch.pk)
     assert (line.workunits, line.failed) == (1, 0)
-    remote = remote_submission.batch(eve, batch.pk, with_cpu_time=False)
+    remote = submission_reads.batch(eve, batch.pk, with_cpu_time=False)
     assert (remote.total, remote.failed) == (1, 0)
 
 

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from daemons import validator
 from daemons.validator import learning, paying
+from scheduler.health.invariants import invariants
 from scheduler.models import (
     AccountAppCredit,
     App,
@@ -22,7 +23,6 @@ from scheduler.models import (
     Team,
     Workunit,
 )
-from scheduler.queries.invariants import invariants
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of

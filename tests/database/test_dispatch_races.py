@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from django.db import connection, connections
 
+from scheduler.dispatch import claim, dispatch
 from scheduler.models import Account, Host, Result, Workunit
-from scheduler.operations import claim, dispatch
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
 

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from daemons import transitioner
 from scheduler.models import Heartbeat, ScienceFailure
-from scheduler.queries.work import explanation_of
+from scheduler.work.explain import explanation_of
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass

@@ -13,10 +13,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from django.core.management import CommandError, call_command
 
+from scheduler.boinc import statistics_export as queries
 from scheduler.management import statistics
 from scheduler.management.statistics import BadFolder, export
 from scheduler.models import Team
-from scheduler.queries import statistics as queries
 from tests import rows
 from tests.conftest import NOON
 

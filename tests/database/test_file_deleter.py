@@ -10,11 +10,11 @@ from django.db import transaction
 from daemons import file_deleter, transitioner
 from daemons.tally import Shard
 from scheduler import storage
-from scheduler.facts.hosts import Report
-from scheduler.facts.work import output_name
+from scheduler.dispatch import candidates, catalog
+from scheduler.hosts.facts import Report
 from scheduler.models import AppVersionFile, File, Result, Workunit
-from scheduler.operations import report
-from scheduler.queries import catalog, handout
+from scheduler.results import report
+from scheduler.results.facts import output_name
 from tests import rows
 from tests.database.passes import a_pass, moves, statements_of
 
@@ -244,7 +244,7 @@ def test_what_comes_after_everything_else_was_deleted_goes_too():
                     daily_quota=0,
                 )
             ],
-            results=handout.known_results(reported_ids=[late.pk], names=[], host_ids=[]),
+            results=candidates.known_results(reported_ids=[late.pk], names=[], host_ids=[]),
             records={},
             apps=catalog._read(commands=False).apps,
             now=rows.hours(1),

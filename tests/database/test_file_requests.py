@@ -8,8 +8,8 @@ import pytest
 
 from daemons import file_deleter
 from scheduler import storage
+from scheduler.files import file_requests
 from scheduler.models import File, FileRequest
-from scheduler.operations import file_requests
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
 from tests.rows import a_host, a_workunit, an_input, settled

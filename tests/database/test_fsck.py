@@ -15,7 +15,7 @@ from django.db import connection
 
 from daemons import transitioner
 from scheduler import storage
-from scheduler.facts.work import output_name
+from scheduler.health.invariants import invariants
 from scheduler.lifecycle import MOVES, Axis
 from scheduler.models import (
     AccountAppCredit,
@@ -26,7 +26,7 @@ from scheduler.models import (
     Team,
     WorkunitFile,
 )
-from scheduler.queries.invariants import invariants
+from scheduler.results.facts import output_name
 from scheduler.sql import guard
 from tests import rows
 from tests.conftest import NOON

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from scheduler.rpc import front
+from scheduler.boinc import scheduler_rpc
 from scheduler.sql import plans
 from tests.database.test_web_plans import kept, read_whole
 from tests.work import an_app
@@ -35,7 +35,7 @@ def asks_again(monkeypatch) -> None:
 
 def test_plans_made_while_tables_were_empty_are_made_anew_once_they_have_grown(monkeypatch):
     app = an_app()
-    with kept("read_reported") as plan:
+    with kept("results/read_reported") as plan:
         assert list(read_whole(plan())) != []
         with connection.cursor() as cursor:
             cursor.execute(SOME_PAGES, {"app": app.pk})
@@ -59,5 +59,5 @@ def test_plans_are_kept_while_tables_stay_as_they_are(monkeypatch, django_assert
 def test_whoever_answers_a_batch_renews_its_plans(monkeypatch):
     renewed = []
     monkeypatch.setattr(plans, "renew", lambda: renewed.append("before the batch"))
-    assert front._answer_all([]) == []
+    assert scheduler_rpc._answer_all([]) == []
     assert renewed == ["before the batch"]

@@ -11,6 +11,8 @@ import pytest
 
 from daemons import housekeeper
 from scheduler import sql, storage
+from scheduler.credit.rules.credit import recent_average
+from scheduler.health import status
 from scheduler.models import (
     AccountAppCredit,
     Batch,
@@ -23,8 +25,6 @@ from scheduler.models import (
     TrickleUp,
     UsageSample,
 )
-from scheduler.policy.credit import recent_average
-from scheduler.queries import status
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass

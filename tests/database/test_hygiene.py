@@ -10,6 +10,8 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.core.management import call_command
 
+from scheduler.apps import hygiene
+from scheduler.apps.hygiene import Rules, Swept
 from scheduler.models import (
     Account,
     AccountKey,
@@ -19,8 +21,6 @@ from scheduler.models import (
     HostAppVersion,
     Team,
 )
-from scheduler.operations import hygiene
-from scheduler.operations.hygiene import Rules, Swept
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, update
 

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from daemons import housekeeper
 from scheduler.models import IdempotencyKey, Queue
-from scheduler.operations import idempotency
+from scheduler.people import idempotency
 from tests.conftest import NOON
 from tests.faces.apis import a_program
 from tests.rows import an_account

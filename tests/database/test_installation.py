@@ -8,8 +8,8 @@ import pytest
 from django.core.management.base import CommandError
 from django.db import connection
 
+from scheduler.health.installation import claim_folder
 from scheduler.models import Installation
-from scheduler.operations.installation import claim_folder
 
 pytestmark = pytest.mark.django_db
 

@@ -184,7 +184,7 @@ def test_a_file_that_is_submitted_again_while_it_is_dropped_stays():
     rows.settled(workunit, assimilate_state=2, file_delete_state=1)
     other = rows.a_workunit(workunit.app)
     with transaction.atomic():
-        found = sql.fetch("lock_known_files", {"contents": [file.sha256], "names": []})
+        found = sql.fetch("files/lock_known_files", {"contents": [file.sha256], "names": []})
         assert [row["id"] for row in found] == [file.pk]
         deleting = Meanwhile(lambda: a_pass(file_deleter))
         assert deleting.is_waiting
@@ -203,7 +203,7 @@ def test_a_file_that_was_doomed_is_not_found_by_a_submission_that_waited(monkeyp
         deleting = Meanwhile(lambda: a_pass(file_deleter))
         assert arrived.wait(PATIENCE)
         submitting = Meanwhile(
-            lambda: sql.fetch("lock_known_files", {"contents": [file.sha256], "names": []})
+            lambda: sql.fetch("files/lock_known_files", {"contents": [file.sha256], "names": []})
         )
         assert submitting.is_waiting
         go.set()

@@ -15,9 +15,9 @@ from daemons import loop
 from daemons.loop import Daemon, Drive, StopSign
 from daemons.tally import Tally
 from scheduler import storage
-from scheduler.operations import maintenance
+from scheduler.boinc.wire import replies
+from scheduler.health import maintenance
 from scheduler.sql import plans
-from scheduler.wire import replies
 from tests.conftest import NOON
 
 

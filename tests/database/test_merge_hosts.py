@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
+from scheduler.hosts import merge_hosts
 from scheduler.models import CreditEntry, Host, Result
-from scheduler.operations import merge_hosts
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
 

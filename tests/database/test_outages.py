@@ -13,7 +13,7 @@ from django.db import connection
 
 from project import heartbeat
 from scheduler.models import Heartbeat, Outage
-from scheduler.operations import outages
+from scheduler.results import outages
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import statements_of

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Batch, Result, Workunit
-from scheduler.queries import own_pages
+from scheduler.people import own_pages
 from tests.conftest import NOON
 from tests.rows import an_account, an_app
 from tests.scientists import Scientist

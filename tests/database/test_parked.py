@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 
 from daemons import assimilator, poison, transitioner
 from daemons.poison import Stage
+from scheduler.health import parked
 from scheduler.models import ScienceFailure, TrickleUp
-from scheduler.operations import parked
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, moves, statements_of

@@ -9,8 +9,8 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection
 
 from project.children import wait_until
-from scheduler.rpc import patience
-from scheduler.rpc.patience import Patience
+from scheduler.boinc import patience
+from scheduler.boinc.patience import Patience
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,10 +12,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from scheduler.facts.machines import Gpu, Machine
+from scheduler.apps import plan_class_store
+from scheduler.apps.plan_class_store import BadSpec, PlanClassInUse, UnknownHost, UnknownPlanClass
+from scheduler.hosts.machines import Gpu, Machine
 from scheduler.models import Host, PlanClass
-from scheduler.operations import plan_classes
-from scheduler.operations.plan_classes import BadSpec, PlanClassInUse, UnknownHost, UnknownPlanClass
 from tests.conftest import NOON
 from tests.rows import a_host, an_app, an_app_version
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.django_db
 GPU = Gpu(kind="nvidia", count=1, name="RTX", ram_bytes=8e9, peak_flops=1e13, cuda_version=12020)
 
 
-def write(name: str, text: str, **options: Any) -> plan_classes.Written:
-    return plan_classes.write(name, text, source="spec.json", now=NOON, **options)
+def write(name: str, text: str, **options: Any) -> plan_class_store.Written:
+    return plan_class_store.write(name, text, source="spec.json", now=NOON, **options)
 
 
 def run(*words: object) -> str:
@@ -111,24 +111,24 @@ class TestWrite:
 class TestRemove:
     def test_one_that_nobody_names_goes(self) -> None:
         write("mt", "{}")
-        plan_classes.remove("mt", dry_run=True)
+        plan_class_store.remove("mt", dry_run=True)
         assert PlanClass.objects.exists()
-        plan_classes.remove("mt")
+        plan_class_store.remove("mt")
         assert not PlanClass.objects.exists()
 
     def test_one_that_app_versions_name_stays(self) -> None:
         write("mt", "{}")
         an_app_version(an_app("sieve"), plan_class="mt", deprecated=True, version_num=123)
         with pytest.raises(PlanClassInUse, match=r"mt is named by 1 app version \(sieve 1\.23 "):
-            plan_classes.remove("mt")
+            plan_class_store.remove("mt")
         assert PlanClass.objects.exists()
 
     def test_an_unknown_one_is_refused_with_those_there_are(self) -> None:
         with pytest.raises(UnknownPlanClass, match="writes the first"):
-            plan_classes.remove("mt")
+            plan_class_store.remove("mt")
         write("mt", "{}")
         with pytest.raises(UnknownPlanClass, match=r"no plan class mtt\. Hint: there are mt\."):
-            plan_classes.remove("mtt")
+            plan_class_store.remove("mtt")
 
 
 class TestTry:
@@ -137,7 +137,7 @@ class TestTry:
         big, small = a_host(p_ncpus=8), a_host(p_ncpus=2)
         a_host(p_ncpus=8, rpc_at=NOON - timedelta(days=31))
         a_host(p_ncpus=8, merged_into=big)
-        trial = plan_classes.try_on_hosts(plan, now=NOON)
+        trial = plan_class_store.try_on_hosts(plan, now=NOON)
         assert {pk: usage.avg_ncpus for pk, usage in trial.fit.items()} == {big.pk: 4}
         sentence = "4 CPUs are needed, but only 2 are available for use."
         assert trial.unfit == {small.pk: sentence}
@@ -145,10 +145,10 @@ class TestTry:
 
     def test_one_host_may_be_asked_however_long_ago_it_was_there(self) -> None:
         host = a_host(rpc_at=NOON - timedelta(days=400))
-        trial = plan_classes.try_on_hosts(write("mt", "{}").plan, host_id=host.pk, now=NOON)
+        trial = plan_class_store.try_on_hosts(write("mt", "{}").plan, host_id=host.pk, now=NOON)
         assert list(trial.fit) == [host.pk]
         with pytest.raises(UnknownHost, match=r"There is no host 999\."):
-            plan_classes.try_on_hosts(write("mt", "{}").plan, host_id=999, now=NOON)
+            plan_class_store.try_on_hosts(write("mt", "{}").plan, host_id=999, now=NOON)
 
     def test_what_is_stored_of_a_computer_is_what_plan_classes_see(self) -> None:
         stored = a_host(
@@ -169,7 +169,7 @@ class TestTry:
                 "vm_extensions": True,
             },
         )
-        assert plan_classes.machine_of(Host.objects.get(pk=stored.pk)) == Machine(
+        assert plan_class_store.machine_of(Host.objects.get(pk=stored.pk)) == Machine(
             ncpus=8,
             fpops=2e9,
             memory_bytes=1e10,
@@ -190,7 +190,7 @@ class TestTry:
         """A client may say anything, and JSON knows no infinity."""
         boast = Gpu(kind="nvidia", ram_bytes=float("inf"), peak_flops=1e300)
         host = a_host(capabilities={"gpus": [boast.as_json()]})
-        (gpu,) = plan_classes.machine_of(Host.objects.get(pk=host.pk)).gpus
+        (gpu,) = plan_class_store.machine_of(Host.objects.get(pk=host.pk)).gpus
         assert (gpu.ram_bytes, gpu.peak_flops) == (1e18, 1e18)
 
 

@@ -66,7 +66,7 @@ def test_it_answers_what_djangos_cursor_answers(binary: bool) -> None:
 @pytest.mark.django_db
 def test_a_statement_is_prepared_once_and_outlives_a_rollback() -> None:
     def ask() -> None:
-        assert sql.fetch("lock_workunits", {"workunit_ids": [1]}) == []
+        assert sql.fetch("results/lock_workunits", {"workunit_ids": [1]}) == []
 
     ask()
     with pytest.raises(ProgrammingError), transaction.atomic():
@@ -77,7 +77,7 @@ def test_a_statement_is_prepared_once_and_outlives_a_rollback() -> None:
         ask()
         transaction.set_rollback(True)
     ask()
-    text = sql._bare(sql.load("lock_workunits")).replace("%(workunit_ids)s", "$1")
+    text = sql._bare(sql.load("results/lock_workunits")).replace("%(workunit_ids)s", "$1")
     assert known().count(text) == 1
 
 

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from scheduler import sql
 from scheduler.models import Batch
-from scheduler.queries.progress import costs_of, progress_of
+from scheduler.work.progress import costs_of, progress_of
 from tests.conftest import NOON
 from tests.rows import an_account, an_app
 from tests.scientists import a_batch
@@ -53,7 +53,7 @@ def pages(name: str, batches: list[Batch]) -> int:
         "now": NOON,
         "lately": NOON,
     }
-    text = sql.load(name, "scheduler.queries")
+    text = sql.load(name)
     plan: Any = None
     with connection.cursor() as cursor:
         for _ in ("to read the catalog", "to count"):
@@ -64,7 +64,13 @@ def pages(name: str, batches: list[Batch]) -> int:
 
 
 @pytest.mark.parametrize(
-    "name", ["batch_progress", "batch_costs", "read_held_waits", "read_unsent_of_batch"]
+    "name",
+    [
+        "work/batch_progress",
+        "work/batch_costs",
+        "health/read_held_waits",
+        "health/read_unsent_of_batch",
+    ],
 )
 def test_a_batch_is_counted_by_its_own_rows(name):
     eve, app = an_account("eve"), an_app()
@@ -74,7 +80,7 @@ def test_a_batch_is_counted_by_its_own_rows(name):
     assert pages(name, [mine]) <= 2 * alone + 10
 
 
-@pytest.mark.parametrize("name", ["batch_progress", "batch_costs"])
+@pytest.mark.parametrize("name", ["work/batch_progress", "work/batch_costs"])
 def test_a_page_of_batches_costs_what_each_costs(name):
     eve, app = an_account("eve"), an_app()
     several = [filled(a_batch(f"b{n}", eve, app=app), 50) for n in range(40)]

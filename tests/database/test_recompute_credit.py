@@ -10,10 +10,10 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from scheduler.credit import recompute_credit
+from scheduler.credit.recompute_credit import Scope
+from scheduler.health.invariants import invariants
 from scheduler.models import AccountAppCredit, CreditEntry, Team
-from scheduler.operations import recompute_credit
-from scheduler.operations.recompute_credit import Scope
-from scheduler.queries.invariants import invariants
 from tests import rows
 from tests.conftest import NOON
 from tests.database.test_interleavings import PATIENCE, Meanwhile, stopped_in

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from daemons import assimilator, transitioner, validator
 from scheduler.models import Batch, CreditEntry, LedgerEntry, ScienceFailure
-from scheduler.operations import revalidate
+from scheduler.results import revalidate
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of

@@ -11,9 +11,15 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Account, App, Batch, Submitter, Workunit
-from scheduler.operations import batches
-from scheduler.operations.submit import DuplicateNames, NewBatch, NewOutput, NewWorkunit, submit
-from scheduler.policy import shares
+from scheduler.work import batches
+from scheduler.work.submission.rules import share_priorities
+from scheduler.work.submission.submit import (
+    DuplicateNames,
+    NewBatch,
+    NewOutput,
+    NewWorkunit,
+    submit,
+)
 from tests.conftest import NOON
 from tests.rows import an_account, an_app
 
@@ -84,13 +90,13 @@ class TestWithFairShare:
         give(idle, 1)
         give(new, 1)
         assert set(Workunit.objects.values_list("priority", flat=True)) == {
-            shares.priority_at(NOON)
+            share_priorities.priority_at(NOON)
         }
 
     def test_the_wish_of_a_submitter_is_not_followed_and_he_is_told(self):
         (warning,) = (w for w in give(an_account(), 1, priority=9).warnings if "shares fairly" in w)
         assert "not his wish" in warning
-        assert Workunit.objects.get().priority == shares.priority_at(NOON)
+        assert Workunit.objects.get().priority == share_priorities.priority_at(NOON)
 
     @pytest.mark.parametrize("is_superuser", [False, True])
     def test_the_wish_of_a_batch_is_its_submitters(self, is_superuser):
@@ -121,7 +127,7 @@ class TestWithFairShare:
 
     def test_work_of_nobody_starts_now(self):
         submit(app="sieve", workunits=[WORK], now=NOON)
-        assert Workunit.objects.get().priority == shares.priority_at(NOON)
+        assert Workunit.objects.get().priority == share_priorities.priority_at(NOON)
 
     def test_what_is_refused_costs_nothing(self):
         ada = an_account()

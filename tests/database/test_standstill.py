@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler import storage
-from scheduler.queries.standstill import waits_of, waits_of_project
+from scheduler.health.standstill import waits_of, waits_of_project
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, an_account, an_app, an_app_version, hours, refuse, update
 from tests.scientists import a_batch, in_batch

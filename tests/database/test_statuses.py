@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.facts.statuses import Status, status_of
 from scheduler.models import Workunit
-from scheduler.queries.progress import progress_of, status
-from scheduler.queries.work import workunit_facts
+from scheduler.work.explain import workunit_facts
+from scheduler.work.progress import progress_of, status
+from scheduler.work.rules.statuses import Status, status_of
 from tests.conftest import NOON
 from tests.rows import a_result, a_workunit, hours, settled
 from tests.scientists import a_batch

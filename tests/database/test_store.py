@@ -13,12 +13,14 @@ from django.utils import timezone
 
 from daemons import file_deleter, housekeeper
 from scheduler import storage
-from scheduler.facts.new_work import NewFile, NewWorkunit
+from scheduler.apps import app_versions
+from scheduler.files import file_requests
+from scheduler.files.antiques import delete_antique_files
+from scheduler.health.invariants import invariants
 from scheduler.models import Batch, File, Workunit
-from scheduler.operations import app_versions, file_requests, submit
-from scheduler.operations.antiques import delete_antique_files
-from scheduler.queries.invariants import invariants
 from scheduler.storage import remote
+from scheduler.work.submission import submit
+from scheduler.work.submission.facts import NewFile, NewWorkunit
 from tests import rows, store
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -306,7 +308,7 @@ def test_what_is_damaged_or_missing_is_named_and_left_alone(bucket, settings):
 def test_a_move_that_broke_off_goes_on(bucket, settings, monkeypatch):
     settings.STORAGE = replace(bucket, writes=False)
     submitted(b"one", b"two")
-    monkeypatch.setattr("scheduler.operations.move_files._BATCH", 1)
+    monkeypatch.setattr("scheduler.files.move_files._BATCH", 1)
     put, times = remote.Store.put, []
 
     def break_off(self, name, *words):

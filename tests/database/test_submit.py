@@ -21,6 +21,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler import storage
+from scheduler.files import download_files
 from scheduler.lifecycle import Actor, Axis, Because, ReleaseState, WorkunitState
 from scheduler.models import (
     Account,
@@ -35,8 +36,8 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import births, files
-from scheduler.operations.submit import (
+from scheduler.work.submission import births
+from scheduler.work.submission.submit import (
     BadWorkunits,
     BatchRefused,
     DuplicateNames,
@@ -263,7 +264,7 @@ class TestWhatIsRefused:
 
     def test_a_file_that_is_not_known_is_refused(self) -> None:
         an_app()
-        with pytest.raises(files.UnknownFiles, match="No such file: gone_1"):
+        with pytest.raises(download_files.UnknownFiles, match="No such file: gone_1"):
             submit_some(replace(GOOD, input_files=(NewFile(open_name="i", known_as="gone_1"),)))
 
     def test_nothing_stays_staged_after_a_refusal(self, own_folder: Path) -> None:
@@ -458,7 +459,7 @@ class TestTheDeleterAtTheSameMoment:
         old = File.objects.get()
         WorkunitFile.objects.all().delete()
         locked, go_on = threading.Event(), threading.Event()
-        keep = files.keep
+        keep = download_files.keep
 
         def keep_and_wait(*args: Any, **options: Any) -> Any:
             kept = keep(*args, **options)
@@ -466,7 +467,7 @@ class TestTheDeleterAtTheSameMoment:
             assert go_on.wait(10)
             return kept
 
-        monkeypatch.setattr(files, "keep", keep_and_wait)
+        monkeypatch.setattr(download_files, "keep", keep_and_wait)
         again = replace(GOOD, input_files=(an_input(b"same"),))
         submitting = in_thread(lambda: submit_some(again))
         assert locked.wait(10)
@@ -501,7 +502,9 @@ class TestTheDeleterAtTheSameMoment:
 
 def test_physical_names_tell_content_and_row_apart() -> None:
     sha = "ab" * 32
-    names = {files.physical_name(hint, sha, n) for hint in ("in", "in.txt") for n in (1, 2)}
+    names = {
+        download_files.physical_name(hint, sha, n) for hint in ("in", "in.txt") for n in (1, 2)
+    }
     assert names == {
         f"in_{sha[:16]}_1",
         f"in_{sha[:16]}_2",
@@ -512,7 +515,7 @@ def test_physical_names_tell_content_and_row_apart() -> None:
 
 @pytest.mark.parametrize("hint", ["", "..", "../../x", "a b%c.tar.gz", ".hidden", "ü" * 300, "x."])
 def test_physical_names_are_names_that_clients_take(hint: str) -> None:
-    name = files.physical_name(hint, "0" * 64, 36**5)
+    name = download_files.physical_name(hint, "0" * 64, 36**5)
     storage.check_name(name)
     assert json.dumps(name) == f'"{name}"'
 

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from scheduler.operations import api_tokens
-from scheduler.operations.submitters import NotAllowed, require_manage, require_submit
+from scheduler.people import api_tokens
+from scheduler.people.submitters import NotAllowed, require_manage, require_submit
 from tests.rows import an_account, an_app
 
 pytestmark = pytest.mark.django_db

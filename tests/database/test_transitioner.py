@@ -9,9 +9,9 @@ import pytest
 from daemons import file_deleter, transitioner
 from daemons.tally import Shard
 from scheduler import storage
+from scheduler.health.invariants import invariants
 from scheduler.lifecycle import ErrorMask
 from scheduler.models import Batch, Host, Result, Workunit
-from scheduler.queries.invariants import invariants
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, moves, statements_of

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from daemons import trickle_handler
-from scheduler.facts.messages import TrickleSaid
+from scheduler.messages import trickles
+from scheduler.messages.facts import TrickleSaid
 from scheduler.models import ScienceFailure, TrickleDown, TrickleUp, UsageSample
-from scheduler.operations import trickles
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
 from tests.rows import a_result, a_workunit, an_app, hours, update

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.facts.messages import TrickleSaid
+from scheduler.messages import trickles
+from scheduler.messages.facts import TrickleSaid
 from scheduler.models import TrickleDown, TrickleUp
-from scheduler.operations import trickles
 from tests.conftest import NOON
 from tests.database.passes import statements_of
 from tests.rows import a_host, a_result, a_workunit

@@ -11,9 +11,13 @@ import pytest
 from django.db import connection, transaction
 
 from scheduler import storage
+from scheduler.boinc_submission import sent_files
+from scheduler.files import file_holds
 from scheduler.models import File, FileHold, JobFile, Submitter
-from scheduler.operations import file_holds, new_batches, quotas, retry, sent_files
+from scheduler.people import quotas
 from scheduler.sql import fetch
+from scheduler.work import retry
+from scheduler.work.submission import new_batches
 from tests.conftest import NOON
 from tests.rows import an_account
 from tests.scientists import a_batch, failed_in
@@ -90,7 +94,7 @@ def test_a_file_is_held_longer_while_another_program_gives_it_up(how):
     }
     other_program = Meanwhile(acts[how])
     with transaction.atomic():
-        fetch("lock_known_files", {"contents": [file.sha256], "names": []})
+        fetch("files/lock_known_files", {"contents": [file.sha256], "names": []})
         other_program.go_on()
         file_holds.hold([file.pk], ada, until=holds.until + timedelta(days=1))
     other_program.ends().result()

@@ -9,9 +9,11 @@ from django.apps import apps
 
 from daemons import file_deleter, housekeeper
 from scheduler import sql, storage
-from scheduler.facts.new_work import NewFile, NewWorkunit
+from scheduler.apps import app_versions
+from scheduler.files import download_files, file_requests, unused_files
 from scheduler.models import AppVersionFile, File, FileHold, FileRequest, JobFile, WorkunitFile
-from scheduler.operations import app_versions, file_requests, files, submit, unused_files
+from scheduler.work.submission import submit
+from scheduler.work.submission.facts import NewFile, NewWorkunit
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -21,10 +23,10 @@ pytestmark = pytest.mark.django_db
 LATER = NOON + timedelta(days=2)
 #: What judges whether anybody refers to a file, and by which tables each must look.
 JUDGES = {
-    "doom_unused_files": "scheduler.sql",
-    "read_unused_files": "scheduler.sql",
-    "doomed_files_are_unused": "scheduler.sql.invariants",
-    "unused_files_are_doomed": "scheduler.sql.invariants",
+    "files/doom_unused_files": "scheduler",
+    "files/read_unused_files": "scheduler",
+    "doomed_files_are_unused": "scheduler.health.invariant_sql",
+    "unused_files_are_doomed": "scheduler.health.invariant_sql",
 }
 
 
@@ -47,7 +49,9 @@ def referring():
 def a_file(content=b"in"):
     """A file that nobody refers to."""
     staged = storage.stage_bytes(content)
-    kept, _ = files.keep({staged.digest.sha256: files.Wanted(staged, "in")}, now=NOON)
+    kept, _ = download_files.keep(
+        {staged.digest.sha256: download_files.Wanted(staged, "in")}, now=NOON
+    )
     return File.objects.get(pk=kept[staged.digest.sha256].id)
 
 
@@ -88,7 +92,7 @@ def test_what_does_not_keep_a_file_goes_with_its_row(table):
 def test_a_name_alone_keeps_no_file():
     file = a_file()
     JobFile.objects.create(account=rows.an_account(), name="mine", file=file, created_at=NOON)
-    assert files.doom_unused([file.pk], now=NOON) == 1
+    assert download_files.doom_unused([file.pk], now=NOON) == 1
     a_pass(file_deleter)
     assert not File.objects.exists()
     assert not JobFile.objects.exists()
@@ -141,7 +145,7 @@ def test_a_hold_that_is_past_keeps_nothing_and_goes():
 def test_a_past_hold_does_not_keep_the_row_of_a_doomed_file():
     file = a_file()
     a_hold(file, until=NOON)
-    assert files.doom_unused([file.pk], now=NOON) == 1
+    assert download_files.doom_unused([file.pk], now=NOON) == 1
     a_pass(file_deleter)
     assert not File.objects.exists()
     assert not FileHold.objects.exists()
@@ -192,14 +196,14 @@ def test_what_two_people_submit_alike_is_one_file_until_neither_needs_it(tmp_pat
 
     WorkunitFile.objects.all().delete()
     AppVersionFile.objects.all().delete()
-    assert files.doom_unused([file.pk], now=NOON) == 0
+    assert download_files.doom_unused([file.pk], now=NOON) == 0
     FileRequest.objects.all().delete()
-    assert files.doom_unused([file.pk], now=NOON) == 1
+    assert download_files.doom_unused([file.pk], now=NOON) == 1
 
 
 def test_content_that_comes_back_gets_a_new_name_and_row():
     first = a_file()
-    files.doom_unused([first.pk], now=NOON)
+    download_files.doom_unused([first.pk], now=NOON)
     second = a_file()
     assert (second.pk, second.name) != (first.pk, first.name)
     assert second.sha256 == first.sha256
@@ -213,6 +217,6 @@ def test_a_doomed_file_is_found_neither_by_its_name_nor_by_its_content():
     file = a_file()
     File.objects.filter(pk=file.pk).update(doomed_at=NOON)
     for named in ({"names": [file.name]}, {"digests": [file.sha256]}):
-        with pytest.raises(files.UnknownFiles, match="No such file"):
-            files.keep({}, now=NOON, **named)
+        with pytest.raises(download_files.UnknownFiles, match="No such file"):
+            download_files.keep({}, now=NOON, **named)
     assert a_file().pk != file.pk, "a content that comes again gets a row of its own"

@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
 
+import scheduler
 from scheduler import sql
 
 #: What a project has a handful of.
@@ -27,23 +28,25 @@ SMALL = {
 }
 #: Statements of commands and passes, which are planned each time for the tables as they are.
 NOT_OF_THE_WEB = {
-    "choose_revalidation": "of a filter that may leave all",
-    "copy_births": "COPY has no plan",
-    "copy_inputs": "COPY has no plan",
-    "copy_workunits": "COPY has no plan",
-    "read_antique_limit": "a minimum over all",
-    "request_cancellation": "of a filter that may leave all",
-    "set_release_state": "of a filter that may leave all",
+    "results/choose_revalidation": "of a filter that may leave all",
+    "work/submission/copy_births": "COPY has no plan",
+    "work/submission/copy_inputs": "COPY has no plan",
+    "work/submission/copy_workunits": "COPY has no plan",
+    "files/read_antique_limit": "a minimum over all",
+    "work/request_cancellation": "of a filter that may leave all",
+    "work/set_release_state": "of a filter that may leave all",
 }
 #: Indexes of so little that reading one whole is a look-up.
 FEW = {"read_broadcasts"}
 
 READERS = {"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
 
+ROOMS = Path(scheduler.__file__).parent
 STATEMENTS = sorted(
-    file.name.removesuffix(".sql")
-    for file in files("scheduler.sql").iterdir()
-    if file.name.endswith(".sql") and file.name.removesuffix(".sql") not in NOT_OF_THE_WEB
+    name
+    for path in ROOMS.rglob("*.sql")
+    if (name := path.relative_to(ROOMS).with_suffix("").as_posix()) not in NOT_OF_THE_WEB
+    and path.parent.name != "invariant_sql"
 )
 
 
@@ -101,7 +104,7 @@ def test_a_plan_made_while_tables_are_empty_still_goes_by_an_index(name):
 
 @pytest.mark.usefixtures("_as_created")
 def test_what_reads_a_table_whole_is_noticed():
-    with kept("read_antique_limit") as plan:
+    with kept("files/read_antique_limit") as plan:
         assert list(read_whole(plan())) == ["Seq Scan of workunit"]
 
 

@@ -14,9 +14,9 @@ from django.utils import timezone
 from daemons import registry
 from daemons.loop import Drive, drain
 from scheduler import storage
+from scheduler.health.invariants import invariants
 from scheduler.models import Account, AppVersionFile, CreditEntry, File, Result, Workunit
-from scheduler.operations.submit import NewFile, NewOutput, NewWorkunit, submit
-from scheduler.queries.invariants import invariants
+from scheduler.work.submission.submit import NewFile, NewOutput, NewWorkunit, submit
 from tests.scripted_client import a_client
 from tests.work import an_app
 

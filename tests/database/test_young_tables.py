@@ -14,10 +14,10 @@ from daemons import timeout_checker, transitioner, validator
 from daemons.loop import Drive, StopSign
 from daemons.registry import find
 from scheduler import sql
-from scheduler.facts.new_work import NewFile, NewWorkunit
 from scheduler.models import AppVersion, Host, Workunit
-from scheduler.operations import submit
 from scheduler.sql import plans
+from scheduler.work.submission import submit
+from scheduler.work.submission.facts import NewFile, NewWorkunit
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.scripted_client import a_client
@@ -169,7 +169,7 @@ def test_every_pass_renews_its_plans(monkeypatch):
 
 def test_known_files_are_looked_up_one_by_one_whatever_they_are(never_analysed):
     """Once prepared, the statement is planned for no files in particular."""
-    statement = sql.load("lock_known_files")
+    statement = sql.load("files/lock_known_files")
     for place, name in enumerate(("contents", "names"), 1):
         statement = statement.replace(f"%({name})s", f"${place}")
     with transaction.atomic(), connection.cursor() as cursor:

@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import Account
-from scheduler.operations import api_tokens, audit
-from scheduler.policy.roles import SCOPES
+from scheduler.people import api_tokens, audit
+from scheduler.rights import SCOPES
 
 ALL_SCOPES = SCOPES
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from scheduler import models
 from scheduler.models import Account, App, Batch, FileHold, Queue
-from scheduler.operations import submitters
+from scheduler.people import submitters
 from tests.faces.apis import a_program, a_token
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, an_input
 

@@ -15,7 +15,7 @@ from django.db import close_old_connections, connection
 from project.routing import route
 from scheduler import signing, storage
 from scheduler.models import Account, AccountKey, App, Batch, FileHold, JobFile, Submitter, Workunit
-from scheduler.queries.accounts import key_hash
+from scheduler.people.account_lookup import key_hash
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, hours, settled, update
 
@@ -71,7 +71,7 @@ def a_submitter(name: str, key: str, **fields: Any) -> Account:
 
 def a_job_file(account: Account, name: str, content: bytes) -> JobFile:
     """A file that a submitter has sent before."""
-    from scheduler.operations import sent_files
+    from scheduler.boinc_submission import sent_files
 
     sent_files.keep(account, [(name, storage.stage_bytes(content))], until=hours(24), now=NOON)
     return JobFile.objects.get(account=account, name=name)

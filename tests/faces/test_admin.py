@@ -42,9 +42,9 @@ from scheduler.models import (
     Result,
     Workunit,
 )
-from scheduler.operations import accounts, api_tokens, roles, submitters
-from scheduler.operations.cancel import Outcome as Became
-from scheduler.queries.timeline import describe_move
+from scheduler.people import accounts, api_tokens, roles, submitters
+from scheduler.work.cancel import Outcome as Became
+from scheduler.work.timeline import describe_move
 from tests.rows import a_result, a_workunit, an_account
 
 pytestmark = pytest.mark.django_db

@@ -10,11 +10,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from scheduler.apps import app_versions
+from scheduler.boinc.wire import messages
+from scheduler.dispatch import candidates
+from scheduler.health import status
 from scheduler.lifecycle import Outcome
 from scheduler.models import App, AppVersion, HostAppVersion, Refusal, Result
-from scheduler.operations import app_versions
-from scheduler.queries import handout, status
-from scheduler.wire import messages
 from tests.conftest import NOON
 from tests.faces.apis import a_program
 from tests.rows import an_account
@@ -171,7 +172,7 @@ def test_own_programs_are_no_published_versions() -> None:
     workunits(app, 1)
     an_anonymous_client().ask()
     version = AppVersion.objects.get()
-    assert handout.platforms() == []
+    assert candidates.platforms() == []
     status.forget()
     page = Client().get("/status.json").json()
     assert [one["versions"] for one in page["apps"]] == [[]]

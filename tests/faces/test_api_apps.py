@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import App
-from scheduler.operations import submitters
+from scheduler.people import submitters
 from tests.conftest import NOON
 from tests.faces.apis import ALL_SCOPES, a_program
 from tests.rows import an_account, an_app, an_app_version

@@ -14,7 +14,7 @@ import pytest
 
 from scheduler import storage
 from scheduler.models import Batch, ResultFile, ScienceFailure, Workunit
-from scheduler.operations import submitters
+from scheduler.people import submitters
 from tests.conftest import NOON
 from tests.rows import a_result, an_account, an_app, an_app_version, an_output, update
 from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
@@ -385,7 +385,7 @@ def test_an_output_that_is_gone_is_said_to_be_gone(eve):
 
 
 def test_the_rate_is_that_of_the_last_minutes(eve):
-    from scheduler.queries.progress import progress_of
+    from scheduler.work.progress import progress_of
 
     batch = a_batch(submitter=eve.account)
     for _ in range(3):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from scheduler.models import Account, AppVersion, Platform, Queue
-from scheduler.operations import submitters
+from scheduler.people import submitters
 from tests.conftest import NOON
 from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version, update

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from daemons import transitioner
 from scheduler.models import Batch, Result, Submitter
-from scheduler.operations import submitters
+from scheduler.people import submitters
 from tests.scientists import Scientist
 from tests.scripted_client import a_client
 from tests.work import an_app

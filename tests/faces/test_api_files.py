@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 
 from scheduler import storage
+from scheduler.files import unused_files
 from scheduler.models import File, FileHold, Submitter
-from scheduler.operations import api_tokens, unused_files
+from scheduler.people import api_tokens
 from tests.conftest import NOON
 from tests.rows import an_account
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler.models import App, Queue
-from scheduler.operations import queues
+from scheduler.queues import named_queues
 from tests.database.test_idempotency import _in_another_connection
 from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.faces.test_api_publishing_once import wait_until_two_wait
@@ -37,7 +37,7 @@ def chief(db) -> Program:
 def ways(db) -> dict[str, str]:
     app = an_app("primes")
     version, batch = an_app_version(app), a_batch(app=app)
-    queues.create(name="urgent", now=timezone.now())
+    named_queues.create(name="urgent", now=timezone.now())
     ids = {"version": version.pk, "batch": batch.pk}
     return {name: way.format(**ids) for name, (way, _, _) in CHANGES.items()}
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from scheduler.api.problems import parted, problem
+from scheduler.api.http.problems import parted, problem
 from tests.faces.apis import ALL_SCOPES, a_program
 from tests.faces.owned import BODIES, PLACES, everything
 from tests.faces.test_api_schema import operations, schema

@@ -13,9 +13,10 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler import signing, storage
+from scheduler.apps import apps
+from scheduler.apps.rules.packaging import UNIX_PLATFORMS
 from scheduler.models import App, AppVersion, PlanClass
-from scheduler.operations import api_tokens, apps, submitters
-from scheduler.policy.packaging import UNIX_PLATFORMS
+from scheduler.people import api_tokens, submitters
 from tests.rows import an_account
 
 pytestmark = pytest.mark.django_db

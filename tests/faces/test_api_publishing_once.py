@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from scheduler.models import AppVersion, File, FileHold, IdempotencyKey
-from scheduler.operations import idempotency
+from scheduler.people import idempotency
 from tests.database.test_idempotency import _in_another_connection
 from tests.faces.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
 from tests.faces.test_api_sources import Site, allow, site

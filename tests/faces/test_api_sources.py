@@ -19,9 +19,9 @@ from django.conf import settings
 from django.core.management import CommandError
 
 from project.ports import free_port
-from scheduler import fetching
+from scheduler.apps.rules.packaging import UNIX_PLATFORMS
+from scheduler.files import fetching
 from scheduler.models import AppVersion
-from scheduler.policy.packaging import UNIX_PLATFORMS
 from tests.database.test_apps import run
 from tests.faces.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
 from tests.machine import needs

@@ -10,8 +10,8 @@ from django.core.cache import cache
 from django.db import transaction
 from django.http import StreamingHttpResponse
 
+from scheduler.health import status
 from scheduler.models import Account
-from scheduler.queries import status
 from tests.faces.api_schema import Operation, operations
 from tests.faces.apis import ALL_SCOPES, Program
 from tests.faces.owned import SHARED, Owned, everything

@@ -30,7 +30,8 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import api_tokens, bulk
+from scheduler.people import api_tokens
+from scheduler.work.submission import bulk
 from tests.conftest import NOON
 from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version
 from tests.scientists import Scientist, a_batch, done_in
@@ -284,12 +285,12 @@ class TestWhatIsRefused:
         assert "faults in 1500 workunits" in answer.json()["detail"]
 
     def test_a_line_that_is_too_long_is_refused(self, post, monkeypatch):
-        monkeypatch.setattr("scheduler.api.submissions.MOST_LINE", 100)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.MOST_LINE", 100)
         answer = post([{"app": "sieve"}, {"command_line": "x" * 200}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (413, "line_too_long")
 
     def test_a_body_that_is_too_long_is_refused(self, post, monkeypatch):
-        monkeypatch.setattr("scheduler.api.submissions.MOST_STREAM", 100)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.MOST_STREAM", 100)
         packed = gzip.compress(b" " * 10_000)
         for body, headers in ((b" " * 200, {}), (packed, {"Content-Encoding": "gzip"})):
             answer = post(body, LINES, **headers)
@@ -309,8 +310,10 @@ class TestWhatIsRefused:
     def test_a_client_that_sends_nothing_keeps_nobody_from_submitting(
         self, ada, post, client, monkeypatch
     ):
-        monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
-        monkeypatch.setattr("scheduler.api.submissions._turns", threading.BoundedSemaphore(1))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr(
+            "scheduler.api.endpoints.submissions._turns", threading.BoundedSemaphore(1)
+        )
         meanwhile = []
 
         class Stalled(io.BytesIO):
@@ -328,12 +331,12 @@ class TestWhatIsRefused:
             **{"wsgi.input": Stalled(body)},
         )
         assert (answer.status_code, set(meanwhile)) == (201, {201})
-        monkeypatch.setattr("scheduler.api.submissions._open", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._open", threading.Semaphore(0))
         assert post([{"app": "sieve"}, OUT], LINES).json()["code"] == "busy"
 
     def test_who_finds_all_turns_taken_is_told_when_to_come_again(self, post, monkeypatch):
-        monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
-        monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._turns", threading.Semaphore(0))
         answer = post([{"app": "sieve"}, {}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (503, "busy")
         assert int(answer["Retry-After"]) > 0
@@ -349,7 +352,7 @@ class TestRightsAndQuotas:
     def test_who_may_submit_nothing_is_refused_before_he_takes_a_turn(
         self, client, bob, monkeypatch
     ):
-        monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._turns", threading.Semaphore(0))
         answer = poster(client, token_of(bob))([{"app": "sieve"}, {}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
 
@@ -482,8 +485,8 @@ class TestOneKeySaidTwice:
         first = post(body, LINES, **{"Idempotency-Key": "k"})
         assert len(parsed) > 3000
         parsed.clear()
-        monkeypatch.setattr("scheduler.api.submissions._turns", threading.Semaphore(0))
-        monkeypatch.setattr("scheduler.api.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._turns", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.PATIENCE", 0.0)
         again = post(body, LINES, **{"Idempotency-Key": "k"})
         assert (again.status_code, again.json(), parsed) == (201, first.json(), [])
         other = post([*body, OUT], LINES, **{"Idempotency-Key": "k"})

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import Account, ApiToken
-from scheduler.operations import accounts
+from scheduler.people import accounts
 from tests.faces.apis import a_token
 from tests.rows import an_account
 
@@ -279,7 +279,7 @@ def test_a_bug_is_a_problem_too(monkeypatch):
         msg = "a bug"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("scheduler.queries.status.current", broken)
+    monkeypatch.setattr("scheduler.health.status.current", broken)
     answer = Client(raise_request_exception=False).get("/api/v1/status")
     assert answer.status_code == 500
     assert answer["Content-Type"] == "application/problem+json"
@@ -296,7 +296,7 @@ def test_while_the_database_is_away_one_comes_again(monkeypatch):
     def away(**_):
         raise OperationalError
 
-    monkeypatch.setattr("scheduler.queries.status.current", away)
+    monkeypatch.setattr("scheduler.health.status.current", away)
     answer = Client().get("/api/v1/status")
     assert answer.status_code == 503
     assert answer["Retry-After"] == "5"

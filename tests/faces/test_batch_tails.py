@@ -9,8 +9,8 @@ import pytest
 from django.utils import timezone
 
 from scheduler.models import Batch, HostAppVersion, Result, Workunit
-from scheduler.operations import tails
-from scheduler.operations.batches import ACCELERATION
+from scheduler.work import tails
+from scheduler.work.batches import ACCELERATION
 from tests.rows import settled, update
 from tests.scientists import a_batch
 from tests.scripted_client import ScriptedClient, a_client

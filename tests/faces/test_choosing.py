@@ -10,6 +10,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from scheduler import storage
+from scheduler.boinc.wire import messages
+from scheduler.health import maintenance
 from scheduler.lifecycle import ServerState
 from scheduler.models import (
     Account,
@@ -26,8 +28,6 @@ from scheduler.models import (
     WorkunitFile,
 )
 from scheduler.models import File as FileRow
-from scheduler.operations import maintenance
-from scheduler.wire import messages
 from tests.scripted_client import LINUX, ScriptedClient, a_client
 from tests.work import an_app, workunits
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.operations.marks import LowWater
-from scheduler.queries.handout import BEFORE_ALL
-from scheduler.rpc import front
-from scheduler.rpc.batches import Batches
+from scheduler.boinc import scheduler_rpc
+from scheduler.boinc.call_batches import Batches
+from scheduler.dispatch.candidates import BEFORE_ALL
+from scheduler.dispatch.scan_cursors import LowWater
 from tests.conftest import NOON
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
@@ -42,7 +42,7 @@ def test_while_many_wait_even_the_answered_come_again_later(
 
 
 def test_a_crowd_is_more_than_one_batch() -> None:
-    assert not front._batches.is_crowded
+    assert not scheduler_rpc._batches.is_crowded
 
 
 # Where looks begin
@@ -88,7 +88,7 @@ def test_a_lane_off_which_little_was_sent_has_no_mark() -> None:
 
 
 def test_no_work_behind_a_mark_is_not_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    from scheduler.operations import search
+    from scheduler.dispatch import search
 
     app = an_app()
     workunits(app, 2)

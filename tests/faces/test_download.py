@@ -12,7 +12,7 @@ from wsgiref.validate import validator
 import pytest
 
 from scheduler import storage
-from scheduler.rpc.downloads import download_app
+from scheduler.boinc.downloads import download_app
 
 DATA = bytes(range(256)) * 100
 LARGE = os.urandom(1_000_003)

@@ -11,9 +11,9 @@ import subprocess
 import pytest
 
 from scheduler import signing, storage
-from scheduler.rpc import uploads as face
-from scheduler.wire import uploads
-from scheduler.wire.uploads import UploadReply
+from scheduler.boinc import uploads as face
+from scheduler.boinc.wire import uploads
+from scheduler.boinc.wire.uploads import UploadReply
 from tests.faces.test_upload import DATA, arrived, ask_size, call, request_for
 
 SIZES = {"small, whole": DATA[:1000], "large, in parts": DATA}

@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from daemons import housekeeper
 from scheduler import storage
 from scheduler.models import Account, Heartbeat, Team
-from scheduler.operations import accounts
+from scheduler.people import accounts
 from scheduler.web.manager_pages import FEEDS, PAGES
 from tests.conftest import NOON
 from tests.rows import a_host, an_account

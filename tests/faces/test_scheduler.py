@@ -13,13 +13,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from scheduler.boinc import scheduler_rpc
+from scheduler.boinc.wire import messages, replies, requests
+from scheduler.dispatch import candidates, search
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
-from scheduler.operations import search
-from scheduler.queries import handout
-from scheduler.rpc import front
 from scheduler.sql import plans
-from scheduler.wire import messages, replies, requests
 from tests.scripted_client import ScriptedClient, a_client, put_upload, weak_key_of
 from tests.work import an_app, workunits
 
@@ -196,14 +195,14 @@ def test_a_host_whose_queue_is_full_stops_at_the_first_page_that_brings_nothing(
 ) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=3)
     workunits(an_app(), 60, delay_bound=timedelta(hours=1), rsc_fpops_est=3600e9)
-    read, sizes = handout.candidates, []
+    read, sizes = candidates.candidates, []
 
     def read_and_note(lanes: Any, **facts: Any) -> Any:
         sizes.append(max(lane.page for lane in lanes))
         return read(lanes, **facts)
 
     client = a_client()
-    monkeypatch.setattr(handout, "candidates", read_and_note)
+    monkeypatch.setattr(candidates, "candidates", read_and_note)
     assert len(client.ask_for_work(seconds=3600.0)) == 1
     assert sizes == [3, 12]
 
@@ -488,12 +487,12 @@ def test_a_client_too_old_is_told_what_it_needs(settings: Any) -> None:
 
 
 def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "_PATIENCE", 0.0)
-    monkeypatch.setattr(front, "_LONG", 10)
-    with front._one_long:
-        reply = replies.decode_reply(front.reply("11", b"x".__mul__, "127.0.0.1"))
-    assert reply.messages[0].text == front.BUSY
-    reply = replies.decode_reply(front.reply("11", b"x".__mul__, "127.0.0.1"))
+    monkeypatch.setattr(scheduler_rpc, "_PATIENCE", 0.0)
+    monkeypatch.setattr(scheduler_rpc, "_LONG", 10)
+    with scheduler_rpc._one_long:
+        reply = replies.decode_reply(scheduler_rpc.reply("11", b"x".__mul__, "127.0.0.1"))
+    assert reply.messages[0].text == scheduler_rpc.BUSY
+    reply = replies.decode_reply(scheduler_rpc.reply("11", b"x".__mul__, "127.0.0.1"))
     assert "cannot be read" in reply.messages[0].text
 
 

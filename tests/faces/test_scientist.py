@@ -13,7 +13,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
-from scheduler.operations import accounts
+from scheduler.people import accounts
 from scientist import Project, batches, cli, store, submission, transport, uploads
 from scientist.commands import submitting
 from scientist.inputs import Work
@@ -442,7 +442,7 @@ def test_a_submission_nobody_knows_of_can_be_repeated_by_its_key(run, fold, wire
 
 
 def test_without_the_scope_nothing_is_submitted(run, fold, eve, monkeypatch):
-    from scheduler.operations import api_tokens
+    from scheduler.people import api_tokens
 
     _, text = api_tokens.create(account=eve.account, name="r", scopes=("read",), now=NOON)
     code, _, said = run("submit", "fold", "--count", "1", "--token", text)

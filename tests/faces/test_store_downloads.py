@@ -12,9 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduler import storage
+from scheduler.boinc.downloads import download_app
+from scheduler.boinc_submission.handler import guarded
 from scheduler.models import File, FileHold, Submitter
-from scheduler.rpc.downloads import download_app
-from scheduler.rpc.submission import guarded
 from tests import store
 from tests.conftest import NOON
 from tests.faces.test_api_files import Caller

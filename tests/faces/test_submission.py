@@ -16,7 +16,10 @@ from django.utils import timezone
 
 from daemons import file_deleter
 from scheduler import storage
-from scheduler.facts.handout import Given
+from scheduler.boinc import compose
+from scheduler.boinc_submission import submission_reads as queries
+from scheduler.boinc_submission.reply_messages import state_words
+from scheduler.dispatch.facts import Given
 from scheduler.models import (
     Account,
     AccountKey,
@@ -29,12 +32,9 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.operations import account_keys
-from scheduler.queries import remote_submission as queries
-from scheduler.queries.accounts import key_hash
-from scheduler.queries.submitters import kept_output_bytes
-from scheduler.rpc import compose
-from scheduler.rpc.submission_answers import state_words
+from scheduler.people import account_keys
+from scheduler.people.account_lookup import key_hash
+from scheduler.people.allowances import kept_output_bytes
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.faces.submitters import (

@@ -8,13 +8,13 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from scheduler.boinc_submission import submission_reads as queries
+from scheduler.boinc_submission.wire import replies
+from scheduler.health import maintenance
 from scheduler.models import (
     Batch,
     Workunit,
 )
-from scheduler.operations import maintenance
-from scheduler.queries import remote_submission as queries
-from scheduler.wire import submission_replies
 from tests.conftest import NOON
 from tests.faces.submitters import (
     INLINE,
@@ -147,7 +147,7 @@ def test_while_the_database_is_away_the_project_is_down(monkeypatch) -> None:
         raise OperationalError("away")
 
     monkeypatch.setattr(queries, "batches_of", away)
-    monkeypatch.setattr("scheduler.queries.remote_submission.batches_of", away)
+    monkeypatch.setattr("scheduler.boinc_submission.submission_reads.batches_of", away)
     reply = post(asked("query_batches"))
     assert reply.startswith(refusal("query_batches", "The project's database is away", -183))
 
@@ -158,7 +158,7 @@ def test_a_project_in_maintenance_is_down() -> None:
 
 
 def test_a_long_message_is_cut_for_the_libraries() -> None:
-    reply = submission_replies.error("x", -1, "Zoë & <b> " * 100).decode()
+    reply = replies.error("x", -1, "Zoë & <b> " * 100).decode()
     text = reply.split("<error_msg>")[1].split("</error_msg>")[0]
     assert len(text) <= 255
     assert text.endswith("...")

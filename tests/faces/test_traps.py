@@ -14,11 +14,11 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler import signing
+from scheduler.boinc import compose, scheduler_rpc
+from scheduler.boinc.wire import messages, requests
+from scheduler.dispatch.rules import lost_results
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import Account, AppVersion, File, Host, Result, TrickleUp
-from scheduler.policy import lost
-from scheduler.rpc import compose, front
-from scheduler.wire import messages, requests
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
 
@@ -136,7 +136,7 @@ def test_trap_12_a_result_that_the_client_keeps_losing_is_given_up() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask_for_work()
-    for _ in range(lost.MOST_RESENDS):
+    for _ in range(lost_results.MOST_RESENDS):
         client.held = []
         assert client.ask_for_work() == ["upper_0_0"]
     client.held = []
@@ -308,7 +308,7 @@ def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> 
 def wsgi(method: str, body: bytes, **environ: object) -> tuple[str, bytes]:
     """The status and the body of the scheduler's short way, called as a web server calls it."""
     said: list[str] = []
-    answer = front.scheduler_app(
+    answer = scheduler_rpc.scheduler_app(
         {
             "REQUEST_METHOD": method,
             "CONTENT_LENGTH": str(len(body)),
@@ -322,7 +322,7 @@ def wsgi(method: str, body: bytes, **environ: object) -> tuple[str, bytes]:
 
 
 def test_the_short_way_says_what_djangos_way_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "close_old_connections", lambda: None)
+    monkeypatch.setattr(scheduler_rpc, "close_old_connections", lambda: None)
     body = requests.encode_request(a_client().request(rpc_seqno=1, hostid=0))
     status, answer = wsgi("POST", body)
     assert status == "200 OK"
@@ -334,7 +334,7 @@ def test_the_short_way_says_what_djangos_way_says(monkeypatch: pytest.MonkeyPatc
 def test_the_short_way_logs_what_nobody_foresaw(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(front, "close_old_connections", lambda: None)
-    monkeypatch.setattr(front, "reply", lambda *_args: 1 / 0)
+    monkeypatch.setattr(scheduler_rpc, "close_old_connections", lambda: None)
+    monkeypatch.setattr(scheduler_rpc, "reply", lambda *_args: 1 / 0)
     assert wsgi("POST", b"<x/>")[0] == "500 Internal Server Error"
     assert "scheduler_failed" in caplog.text

@@ -22,9 +22,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scheduler import signing, storage
-from scheduler.rpc.uploads import upload_app
-from scheduler.wire import uploads
-from scheduler.wire.uploads import SizeQuery, UploadReply, UploadRequest
+from scheduler.boinc.uploads import upload_app
+from scheduler.boinc.wire import uploads
+from scheduler.boinc.wire.uploads import SizeQuery, UploadReply, UploadRequest
 
 CAPTURED = Path(__file__).parents[1] / "golden" / "captured"
 REPLAYED = [

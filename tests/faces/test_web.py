@@ -15,10 +15,9 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.config import AccountCreation
+from scheduler.health import maintenance, status
 from scheduler.lifecycle import AssimilateState, FileDeleteState
 from scheduler.models import Account, App, AppVersion, CreditEntry, Platform
-from scheduler.operations import maintenance
-from scheduler.queries import status
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled
 

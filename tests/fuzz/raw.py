@@ -142,9 +142,9 @@ def _kept_connection() -> Iterator[None]:
     from django.core.signals import request_finished, request_started
     from django.db import close_old_connections
 
-    from scheduler.rpc import front
+    from scheduler.boinc import scheduler_rpc
 
-    front.close_old_connections = _nothing  # type: ignore[assignment]
+    scheduler_rpc.close_old_connections = _nothing  # type: ignore[assignment]
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     try:
@@ -152,7 +152,7 @@ def _kept_connection() -> Iterator[None]:
     finally:
         for signal in (request_started, request_finished):
             signal.connect(close_old_connections)
-        front.close_old_connections = close_old_connections
+        scheduler_rpc.close_old_connections = close_old_connections
 
 
 def answer(request: RawRequest, *, read_most: int = 1 << 20) -> RawReply:

@@ -13,7 +13,7 @@ from random import randrange
 
 import pytest
 
-from scheduler.wire import messages
+from scheduler.boinc.wire import messages
 from tests.fuzz.ground import Ground
 from tests.fuzz.world import World
 from tests.story.project import LINUX

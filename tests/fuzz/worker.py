@@ -105,12 +105,13 @@ def _judged(status: int, fault: str) -> tuple[str, str]:
 
 def decoded(kind: str, body: bytes) -> tuple[str, str]:
     """Read a body by a decoder: "read", or "refused" by the errors that it declares."""
-    from scheduler.wire import project_prefs, submission, uploads
-    from scheduler.wire.requests import decode_request
-    from scheduler.wire.template_elements import BadTemplate
-    from scheduler.wire.templates import read_input_template, read_output_template
-    from scheduler.wire.uploads import BadUpload
-    from scheduler.wire.xml import BadXml
+    from scheduler.boinc.wire import project_prefs, uploads
+    from scheduler.boinc.wire.requests import decode_request
+    from scheduler.boinc.wire.uploads import BadUpload
+    from scheduler.boinc.wire.xml import BadXml
+    from scheduler.boinc_submission.wire import requests
+    from scheduler.boinc_submission.wire.template_elements import BadTemplate
+    from scheduler.boinc_submission.wire.templates import read_input_template, read_output_template
 
     def template(text: bytes) -> object:
         said = text.decode("utf-8", "replace")
@@ -121,7 +122,7 @@ def decoded(kind: str, body: bytes) -> tuple[str, str]:
     decoders: dict[str, Callable[[bytes], object]] = {
         "request decoder": lambda text: decode_request(text, most_results=200),
         "upload decoder": lambda text: uploads.decode_request(text, ended=True),
-        "submission decoder": submission.read_request,
+        "submission decoder": requests.read_request,
         "template decoder": template,
         "preferences decoder": lambda text: project_prefs.decode(
             text.decode("utf-8", "replace"), "home"

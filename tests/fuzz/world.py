@@ -44,8 +44,8 @@ def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
     from daemons import transitioner
     from scheduler import signing, storage
     from scheduler.models import Batch, File, Result, Workunit
-    from scheduler.operations import accounts, submitters
-    from scheduler.operations.submit import NewBatch, NewFile, NewOutput, NewWorkunit, submit
+    from scheduler.people import accounts, submitters
+    from scheduler.work.submission.submit import NewBatch, NewFile, NewOutput, NewWorkunit, submit
     from tests.faces.apis import a_token
     from tests.faces.submitters import INPUT, OUTPUT
     from tests.scripted_client import a_client

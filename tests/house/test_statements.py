@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePath
 
 import pytest
 
-from tests.house.tracked import modules, read, statements
+from tests.house.tracked import modules, read, statement_name, statements
 
 
 def uncommented(text: str) -> str:
@@ -40,14 +39,14 @@ def test_a_statement_that_sets_a_state_names_where_from_or_says_that_rows_are_lo
 
 def test_no_statement_is_unused():
     source = "\n".join(read(module) for module in modules() if not module.startswith("tests/"))
-    unused = [name for name in statements() if f'"{PurePath(name).stem}"' not in source]
+    unused = [name for name in statements() if f'"{statement_name(name)}"' not in source]
     assert unused == []
 
 
 def test_every_statement_that_is_named_exists():
-    known = {PurePath(name).stem for name in statements()}
-    call = re.compile(r"\bsql\.(?:load|fetch|fetch_one|execute)\(\s*\"(\w+)\"")
-    into = re.compile(r"\bsql\.fetch_into\(\s*\w+,\s*\"(\w+)\"")
+    known = {statement_name(name) for name in statements()}
+    call = re.compile(r"\bsql\.(?:load|fetch|fetch_one|execute)\(\s*\"([\w/]+)\"")
+    into = re.compile(r"\bsql\.fetch_into\(\s*\w+,\s*\"([\w/]+)\"")
     for module in modules():
         named = set(call.findall(read(module))) | set(into.findall(read(module)))
         assert named <= known, module

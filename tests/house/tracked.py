@@ -47,5 +47,13 @@ def statements() -> list[str]:
     return [name for name in tracked() if name.endswith(".sql")]
 
 
+def statement_name(path: str) -> str:
+    """Return the name by which code runs a statement: with its room, if it is of `scheduler`."""
+    stem = path.removesuffix(".sql")
+    if stem.startswith("scheduler/") and "/invariant_sql/" not in stem:
+        return stem.removeprefix("scheduler/")
+    return stem.rpartition("/")[2]
+
+
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from django.conf import settings
 
+from scheduler.dispatch import dispatch
 from scheduler.models import Batch, Result
-from scheduler.operations import dispatch
 from tests.long import counted
 from tests.long.computers import ENDS
 from tests.long.ground import APPS

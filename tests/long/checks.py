@@ -8,9 +8,9 @@ from django.conf import settings
 from django.db.models import Q
 
 from scheduler import storage
+from scheduler.credit import recompute_credit
+from scheduler.health.invariants import invariants
 from scheduler.models import Batch, File, Result, Workunit
-from scheduler.operations import recompute_credit
-from scheduler.queries.invariants import invariants
 from tests.long import counted
 from tests.long.ground import APPS, is_app_file
 

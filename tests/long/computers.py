@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field
 
 from scheduler import storage
-from scheduler.facts.work import output_name
+from scheduler.boinc import conversation
+from scheduler.boinc.wire import messages
 from scheduler.models import Result
-from scheduler.rpc import conversation
-from scheduler.wire import messages
+from scheduler.results.facts import output_name
 from tests.long.ground import LINUX, WINDOWS
 
 #: Two kinds of computer: of different platforms and classes.

@@ -18,18 +18,12 @@ from django.db import connection, transaction
 from daemons import file_deleter, purger
 from daemons.tally import WHOLE
 from scheduler import storage
-from scheduler.facts.new_work import NewFile, NewWorkunit
+from scheduler.apps import app_versions
+from scheduler.files import antiques, file_holds, file_requests, unused_files
 from scheduler.models import Account, AppVersion, File, FileHold, FileRequest, JobFile, Workunit
-from scheduler.operations import (
-    antiques,
-    app_versions,
-    bulk,
-    file_holds,
-    file_requests,
-    submit,
-    unused_files,
-)
 from scheduler.storage import downloads, leftovers
+from scheduler.work.submission import bulk, submit
+from scheduler.work.submission.facts import NewFile, NewWorkunit
 from tests import rows
 
 APP, PLATFORM = "filing", "x86_64-pc-linux-gnu"

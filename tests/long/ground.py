@@ -12,8 +12,9 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from daemons.science import assimilators
+from scheduler.apps import app_versions, plan_class_store
 from scheduler.models import App
-from scheduler.operations import accounts, app_versions, plan_classes
+from scheduler.people import accounts
 from tests.conftest import NOON
 from tests.long import counted
 
@@ -102,7 +103,7 @@ class Ground:
         _publish("versions", 101, LINUX)
         for plan_class, ncpus in THREADS.items():
             spec = json.dumps({"min_ncpus": ncpus, "avg_ncpus": ncpus})
-            plan_classes.write(plan_class, spec, source=plan_class, now=NOON)
+            plan_class_store.write(plan_class, spec, source=plan_class, now=NOON)
             for platform in (LINUX, WINDOWS):
                 _publish("threads", 100, platform, plan_class)
         for name in (*WANDERERS, *ANGELS):

@@ -1,6 +1,6 @@
 """Whether hosts can compute what they are sent before its deadline.
 
-Calculated from the request and the reply alone, apart from the rules of `scheduler.policy`: only
+Calculated from the request and the reply alone, apart from the rules of `scheduler`: only
 the estimated speed is the server's.
 """
 

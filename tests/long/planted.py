@@ -69,7 +69,7 @@ BUGS = (
     Switch(
         "lost wake-up: a report wakes nobody",
         Sql(
-            "settle_reports",
+            "results/settle_reports",
             "SET transition_at = %(now)s::timestamptz FROM",
             "SET transition_at = w.transition_at FROM",
         ),
@@ -87,7 +87,7 @@ BUGS = (
     ),
     Switch(
         "lost wake-up: what is decided has a consequence of which nobody is told",
-        Code("scheduler.policy.replication:_is_out_of_results", made=_when_all_are_made),
+        Code("scheduler.results.rules.replication:_is_out_of_results", made=_when_all_are_made),
         (WALKS,),
     ),
     Switch(
@@ -111,32 +111,32 @@ BUGS = (
     ),
     Switch(
         "missing lock: a report does not wait for who holds its workunits",
-        Sql("lock_workunits", "FOR NO KEY UPDATE"),
+        Sql("results/lock_workunits", "FOR NO KEY UPDATE"),
         (INTERLEAVINGS,),
     ),
     Switch(
         "wrong lock order: a report locks its results before their workunits",
-        Code("scheduler.operations.report:lock", made=_results_first),
+        Code("scheduler.results.report:lock", made=_results_first),
         (INTERLEAVINGS,),
     ),
     Switch(
         "late work: what one request brings is not added to the queue",
-        Code("scheduler.policy.selection:_devices", lambda _host, _device: float("inf")),
+        Code("scheduler.dispatch.rules.selection:_devices", lambda _host, _device: float("inf")),
         (WALKS,),
     ),
     Switch(
         "late work: the threads of a version do not count",
-        Code("scheduler.policy.selection:_used", lambda _version, _device: 1.0),
+        Code("scheduler.dispatch.rules.selection:_used", lambda _version, _device: 1.0),
         (WALKS,),
     ),
     Switch(
         "late work: a host is taken to compute all the time",
-        Code("scheduler.policy.estimates:active_fraction", lambda _host: 1.0),
+        Code("scheduler.dispatch.rules.estimates:active_fraction", lambda _host: 1.0),
         (WALKS,),
     ),
     Switch(
         "late work: what is queued counts for nothing",
-        Code("scheduler.policy.fit:Judge._late", lambda *_facts: None),
+        Code("scheduler.dispatch.rules.fit:Judge._late", lambda *_facts: None),
         (WALKS,),
     ),
 )

@@ -14,8 +14,7 @@ from django.conf import settings
 from daemons import assimilator, low_water, purger, timeout_checker, transitioner, trickle_handler
 from daemons import validator as validators
 from daemons.validator import turns
-from scheduler.operations import search
-from scheduler.queries import catalog
+from scheduler.dispatch import catalog, search
 from scheduler.storage import archive, notices
 
 #: Whatever draws lots has this key: a project's own is another on each machine.

@@ -252,7 +252,7 @@ class Stand(Project):
     def submit_many(self, app, number):
         """Submit so many workunits of one result and without input, at once."""
         program = (
-            "from django.utils import timezone; from scheduler.operations import submit as s;"
+            "from django.utils import timezone; from scheduler.work.submission import submit as s;"
             f"one = s.NewWorkunit(outputs=(s.NewOutput(open_name='out'),), rsc_fpops_est=1e10);"
             f"s.submit(app={app!r}, workunits=[one] * {number}, now=timezone.now())"
         )

@@ -7,7 +7,7 @@ import re
 from django.db import DatabaseError
 
 from scheduler.models import LedgerEntry, Result, Workunit
-from scheduler.queries.timeline import describe_move, moves_of
+from scheduler.work.timeline import describe_move, moves_of
 from tests.long.ground import APPS
 
 #: So many of the last things that happened are told, and so many workunits.

@@ -75,7 +75,7 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "pages": [50],
         "near_workunit_ids": [],
     }
-    candidates = sql.fetch("read_candidates", who | lanes)
+    candidates = sql.fetch("dispatch/read_candidates", who | lanes)
     workunit_ids = [row["workunit_id"] for row in candidates]
     versions = [app.versions.get().pk] * len(workunit_ids)
     lock = {"workunit_ids": workunit_ids, "most": 1, "now": now}
@@ -86,19 +86,22 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "delays": [timedelta(days=7)],
     }
     return {
-        "read_candidates": pages_touched("read_candidates", who | lanes),
-        "lock_chosen_workunits": pages_touched("lock_chosen_workunits", lock),
-        "read_chosen_results": pages_touched(
-            "read_chosen_results", {"workunit_ids": workunit_ids[:1]}
+        "dispatch/read_candidates": pages_touched("dispatch/read_candidates", who | lanes),
+        "dispatch/lock_chosen_workunits": pages_touched("dispatch/lock_chosen_workunits", lock),
+        "dispatch/read_chosen_results": pages_touched(
+            "dispatch/read_chosen_results", {"workunit_ids": workunit_ids[:1]}
         ),
-        "claim_results": pages_touched("claim_results", claim),
-        "lock_workunits": pages_touched("lock_workunits", {"workunit_ids": workunit_ids[:1]}),
-        "read_reported": pages_touched("read_reported", {"names": ["bulk_7_0"]}),
-        "read_results": pages_touched(
-            "read_results", {"reported_ids": [], "names": ["bulk_7_0"], "host_ids": [host.pk]}
+        "dispatch/claim_results": pages_touched("dispatch/claim_results", claim),
+        "results/lock_workunits": pages_touched(
+            "results/lock_workunits", {"workunit_ids": workunit_ids[:1]}
         ),
-        "read_workunits_of_hosts": pages_touched(
-            "read_workunits_of_hosts", {"host_ids": [host.pk]}
+        "results/read_reported": pages_touched("results/read_reported", {"names": ["bulk_7_0"]}),
+        "dispatch/read_results": pages_touched(
+            "dispatch/read_results",
+            {"reported_ids": [], "names": ["bulk_7_0"], "host_ids": [host.pk]},
+        ),
+        "results/read_workunits_of_hosts": pages_touched(
+            "results/read_workunits_of_hosts", {"host_ids": [host.pk]}
         ),
     }
 
@@ -115,4 +118,4 @@ def test_a_claim_touches_as_many_pages_at_a_million_unsent_results_as_at_ten_tho
     # An index of a hundred times the rows may be one level deeper: one page more per row looked up.
     for name, pages in small.items():
         assert large[name] <= pages * 1.5 + 2, (name, small, large)
-    assert small["read_candidates"] < 1000, (small, large)
+    assert small["dispatch/read_candidates"] < 1000, (small, large)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scheduler.wire import messages, replies, requests
+from scheduler.boinc.wire import messages, replies, requests
 from tests.long.stand import Stand
 from tests.long.volunteers import Volunteer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.wire import messages
+from scheduler.boinc.wire import messages
 from tests.conftest import NOON
 from tests.long.lateness import late_results
 

@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from scheduler.rpc.front import BUSY
-from scheduler.wire import replies, requests
+from scheduler.boinc.scheduler_rpc import BUSY
+from scheduler.boinc.wire import replies, requests
 from tests.long.stand import Stand
 from tests.long.volunteers import Volunteer
 

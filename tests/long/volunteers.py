@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from lxml import etree
 
-from scheduler.wire import messages, replies, requests, uploads
+from scheduler.boinc.wire import messages, replies, requests, uploads
 from tests.scripted_client import ScriptedClient
 
 #: Seconds: how long a volunteer waits for an answer, and between two tries of anything.

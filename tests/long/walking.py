@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 
-from scheduler.operations import antiques
+from scheduler.files import antiques
 from tests.long import checks, sameness
 from tests.long.rules import RULES
 from tests.long.telling import tell

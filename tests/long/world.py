@@ -10,12 +10,15 @@ from django.conf import settings
 
 from daemons import registry
 from daemons.tally import Shard, Tally
-from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.boinc import conversation
+from scheduler.health import parked
+from scheduler.hosts import merge_hosts
 from scheduler.models import Account, Result, Workunit
-from scheduler.operations import batches, cancel, followers, merge_hosts, parked, retry, revalidate
-from scheduler.operations.new_batches import BatchRefused
-from scheduler.operations.submit import submit
-from scheduler.rpc import conversation
+from scheduler.results import revalidate
+from scheduler.work import batches, cancel, followers, retry
+from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.work.submission.new_batches import BatchRefused
+from scheduler.work.submission.submit import submit
 from tests.conftest import NOON
 from tests.long import checks, counted, sameness
 from tests.long.computers import Computer

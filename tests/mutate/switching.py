@@ -58,7 +58,7 @@ class Sql:
     statement: str
     old: str
     new: str = ""
-    package: str = "scheduler.sql"
+    package: str = "scheduler"
 
     def off(self) -> None:
         """Have the statement read with the other text."""
@@ -71,7 +71,7 @@ class Sql:
         before = sql.load
 
         @cache
-        def load(name: str, package: str = "scheduler.sql") -> str:
+        def load(name: str, package: str = "scheduler") -> str:
             if (name, package) == (self.statement, self.package):
                 return changed
             return before(name, package)

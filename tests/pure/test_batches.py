@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from scheduler.rpc.batches import GATHER, RECENT, Batches, TooManyWait
+from scheduler.boinc.call_batches import GATHER, RECENT, Batches, TooManyWait
 
 
 class Answers:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from project.children import wait_until
-from scheduler.policy.launching import command_line
-from scheduler.storage.launcher import ARCHIVE_NAME, launcher
+from scheduler.dispatch.rules.launching import command_line
+from scheduler.storage.app_files.launcher import ARCHIVE_NAME, launcher
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
 IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32

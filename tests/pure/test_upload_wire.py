@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.wire import uploads
-from scheduler.wire.uploads import BadUpload, CutShort, SizeQuery, UploadReply, UploadRequest
+from scheduler.boinc.wire import uploads
+from scheduler.boinc.wire.uploads import BadUpload, CutShort, SizeQuery, UploadReply, UploadRequest
 
 CAPTURED = sorted(
     (Path(__file__).parents[1] / "golden" / "captured").glob("*/*_file_upload_handler.req")

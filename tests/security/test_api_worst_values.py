@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from daemons import transitioner
 from scheduler.models import Account
-from scheduler.operations import submitters
+from scheduler.people import submitters
 from tests.faces.api_schema import operations, schema
 from tests.faces.apis import ALL_SCOPES, a_token
 from tests.faces.owned import everything

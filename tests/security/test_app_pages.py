@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
+from scheduler.apps import apps
 from scheduler.models import Account, App
-from scheduler.operations import apps, roles, submitters
+from scheduler.people import roles, submitters
 from tests.conftest import NOON
 from tests.faces.apis import a_program
 from tests.rows import an_account, an_app

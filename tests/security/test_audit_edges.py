@@ -20,8 +20,8 @@ from django.utils import timezone
 from daemons import housekeeper
 from project.logging import JsonLines, configuration
 from scheduler.models import Account, ApiToken, AuditEntry
-from scheduler.operations import accounts, audit
-from scheduler.policy.roles import Right
+from scheduler.people import accounts, audit
+from scheduler.rights import Right
 from tests.conftest import NOON
 from tests.faces.apis import Program, a_token
 from tests.rows import a_host, an_account

@@ -9,8 +9,8 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from scheduler.models import AuditEntry
-from scheduler.operations import audit
-from scheduler.operations.audit import Event
+from scheduler.people import audit
+from scheduler.people.audit import Event
 
 pytestmark = pytest.mark.django_db
 

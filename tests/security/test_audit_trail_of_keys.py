@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import AccountKey, AuditEntry, Invitation
-from scheduler.operations import accounts, audit, invitations
+from scheduler.people import accounts, audit, invitations
 from tests.conftest import NOON
 from tests.faces.submitters import KEY, World, asked, get, md5
 

@@ -8,12 +8,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
+from scheduler.apps import apps
+from scheduler.dispatch.rules import launching
+from scheduler.health import alerts
 from scheduler.models import App
-from scheduler.operations import apps, submit
-from scheduler.policy import launching
-from scheduler.queries import alerts
-from scheduler.queries.work import explanation_of_workunit
+from scheduler.work.explain import explanation_of_workunit
+from scheduler.work.submission import submit
+from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
 from tests.conftest import NOON
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits

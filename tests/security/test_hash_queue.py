@@ -18,8 +18,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Account
-from scheduler.operations import accounts
-from scheduler.operations.hashing import HashQueueFull
+from scheduler.people import accounts
+from scheduler.people.hashing import HashQueueFull
 
 EMAIL, PASSWORD = "ada@example.org", "a first password"
 DIGEST = accounts.password_digest(email=EMAIL, password=PASSWORD)
@@ -34,7 +34,7 @@ class WatchedHasher(hashers.MD5PasswordHasher):
     algorithm = "watched"
 
     def encode(self, password: str, salt: str) -> str:
-        from scheduler.operations import hashing
+        from scheduler.people import hashing
 
         def hash_it() -> str:
             gate.wait(20)

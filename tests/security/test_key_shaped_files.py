@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import signing, storage
+from scheduler.apps import app_versions, key_rotation
 from scheduler.models import AppVersion, AppVersionFile, File
-from scheduler.operations import app_versions, key_rotation
 from tests.conftest import NOON
 from tests.work import LINUX
 

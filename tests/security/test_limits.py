@@ -15,14 +15,14 @@ from django.utils import timezone
 
 from project import disk_reserve
 from project.management.commands.serve import plain_http_warning
-from scheduler import fetching
-from scheduler.facts.new_work import NewOutput, NewWorkunit
-from scheduler.fetching import Rules, SourceFailed
+from scheduler.boinc import conversation
+from scheduler.files import fetching
+from scheduler.files.fetching import Rules, SourceFailed
+from scheduler.files.rules.sources import BadSource
 from scheduler.models import Host, Result, Workunit
-from scheduler.operations.submission_checks import SubmissionRefused
-from scheduler.operations.submit import submit
-from scheduler.policy.sources import BadSource
-from scheduler.rpc import conversation
+from scheduler.work.submission.facts import NewOutput, NewWorkunit
+from scheduler.work.submission.submission_checks import SubmissionRefused
+from scheduler.work.submission.submit import submit
 from tests import work
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -114,7 +114,7 @@ class TestLargeOutputs:
         submit(app="sieve", workunits=[too_large(LIMIT)], now=NOON)
 
     def test_the_api_refuses(self, client):
-        from scheduler.operations import api_tokens
+        from scheduler.people import api_tokens
 
         an_app("sieve")
         ada = an_account("ada", is_superuser=True)
@@ -152,7 +152,7 @@ class TestLargeOutputs:
         assert not Workunit.objects.exists()
 
     def test_a_file_that_staff_requests_from_a_host_has_the_same_limit(self, settings):
-        from scheduler.rpc import file_moves
+        from scheduler.boinc import file_moves
 
         asked = file_moves._upload("sticky", settings.PROJECT)
         assert asked.max_nbytes == LIMIT

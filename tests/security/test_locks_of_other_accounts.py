@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
+from scheduler.boinc import conversation
+from scheduler.boinc.wire import messages
 from scheduler.models import Result
-from scheduler.rpc import conversation
-from scheduler.wire import messages
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
 

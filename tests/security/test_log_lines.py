@@ -25,7 +25,7 @@ def test_text_stays_on_its_line(text):
 
 @pytest.mark.parametrize("form", [Columns(), JsonLines()])
 def test_suspicious_request_leaves_no_traceback(form):
-    suspicious, fault = record("django.security.DisallowedHost"), record("scheduler.rpc")
+    suspicious, fault = record("django.security.DisallowedHost"), record("scheduler.boinc")
     info = (DisallowedHost, DisallowedHost("x"), None)
     suspicious.exc_info = fault.exc_info = info
     assert "DisallowedHost: x" not in form.format(suspicious)

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from project.children import Children
-from scheduler.operations import accounts
+from scheduler.people import accounts
 from tests.conftest import NOON
 from tests.security.test_throttle import a_web_server
 

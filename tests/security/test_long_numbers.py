@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from scheduler import fetching
 from scheduler.admin.base import is_bigint
+from scheduler.files import fetching
 from tests.security.test_client_transport import reply, serving
 from volunteer.signature import BadKeyError, read_public_key, verifies
 from volunteer.transport import HttpTransport

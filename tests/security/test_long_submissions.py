@@ -8,7 +8,7 @@ import time
 import pytest
 from django.test import RequestFactory
 
-from scheduler.rpc import submission
+from scheduler.boinc_submission import handler
 
 LONG = b"<query_batches>" + b" " * (2 << 20)
 
@@ -17,17 +17,17 @@ def send():
     request = RequestFactory().post(
         "/submit_rpc_handler.php", data=LONG, content_type="application/octet-stream"
     )
-    return submission.submit_rpc_handler(request).content
+    return handler.submit_rpc_handler(request).content
 
 
 @pytest.mark.django_db
 def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr(submission, "_PATIENCE", 1.0)
-    with submission._one_long:  # another long request is being read
-        waiting = [threading.Thread(target=send) for _ in range(submission.MAX_LONG_REQUESTS)]
+    monkeypatch.setattr(handler, "_PATIENCE", 1.0)
+    with handler._one_long:  # another long request is being read
+        waiting = [threading.Thread(target=send) for _ in range(handler.MAX_LONG_REQUESTS)]
         for thread in waiting:
             thread.start()
-        while submission._long_requests._value:
+        while handler._long_requests._value:
             time.sleep(0.01)
         began = time.monotonic()
         answer = send()
@@ -36,7 +36,7 @@ def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
             thread.join()
     assert b"The project is busy; try again." in answer
     assert took < 0.5
-    assert submission._long_requests._value == submission.MAX_LONG_REQUESTS
+    assert handler._long_requests._value == handler.MAX_LONG_REQUESTS
 
 
 class Dripping:
@@ -63,10 +63,10 @@ def post(body, content_type, length):
     "content_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
 def test_request_that_comes_slowly_keeps_no_other_waiting(monkeypatch, content_type):
-    monkeypatch.setattr(submission, "_PATIENCE", 0.5)
+    monkeypatch.setattr(handler, "_PATIENCE", 0.5)
     body = Dripping()
     slow = post(body, content_type, 2 << 20)
-    thread = threading.Thread(target=submission.submit_rpc_handler, args=(slow,))
+    thread = threading.Thread(target=handler.submit_rpc_handler, args=(slow,))
     thread.start()
     try:
         assert body.is_read.wait(10)
@@ -80,5 +80,5 @@ def test_form_far_longer_than_a_request_is_refused_unread(settings):
     body = Dripping()
     length = 2 * settings.PROJECT.max_request_bytes
     request = post(body, "multipart/form-data; boundary=x", length)
-    assert b"is longer than" in submission.submit_rpc_handler(request).content
+    assert b"is longer than" in handler.submit_rpc_handler(request).content
     assert not body.is_read.is_set()

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
-from scheduler.facts.work import output_name, result_name
-from scheduler.operations.files import physical_name
-from scheduler.policy import names, packaging, submission
-from scheduler.policy.packaging import BadPackage
+from scheduler.apps.rules import packaging
+from scheduler.apps.rules.packaging import BadPackage
+from scheduler.files.download_files import physical_name
+from scheduler.files.rules import refused_names
+from scheduler.results.facts import output_name, result_name
+from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
+from scheduler.work.submission.rules import new_workunits
 from volunteer.names import name_fault, shared_name
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -43,7 +45,7 @@ NAMES = st.lists(PIECES, min_size=1, max_size=5).map("".join) | st.text(max_size
 
 
 def faults(workunit: NewWorkunit) -> list[str]:
-    found = submission.faults([workunit], max_output_bytes=1 << 40, now=NOON)
+    found = new_workunits.faults([workunit], max_output_bytes=1 << 40, now=NOON)
     return [str(fault) for fault in found.get(0, ())]
 
 
@@ -124,7 +126,9 @@ def test_the_client_accepts_names_that_the_server_accepts(
 @example(names=["x", "a.part"])
 def test_the_client_accepts_names_that_the_server_publishes(names: list[str]) -> None:
     try:
-        package = packaging.unpack(dict.fromkeys(names, b"x"), main_program=names[0])
+        package = packaging.unpack(
+            dict.fromkeys(refused_names, b"x"), main_program=refused_names[0]
+        )
     except BadPackage:
         return
     physical = [
@@ -151,9 +155,12 @@ def test_physical_names_that_the_server_makes_are_accepted(hint: str) -> None:
 @example(name="con.x")
 def test_generated_workunit_names_are_accepted(name: str) -> None:
     app = name.lstrip(".+=-").replace("..", "")
-    if not submission.NAME_PATTERN.fullmatch(app) or ".." in app:
+    if not new_workunits.NAME_PATTERN.fullmatch(app) or ".." in app:
         return
-    assert name_fault(output_name(result_name(f"{names.usable(f'{app}_ab12')}_0", 0), 1, 0)) == ""
+    assert (
+        name_fault(output_name(result_name(f"{refused_names.usable(f'{app}_ab12')}_0", 0), 1, 0))
+        == ""
+    )
 
 
 @pytest.mark.parametrize(

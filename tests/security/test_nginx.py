@@ -50,7 +50,7 @@ def tokens(front):
             front.project.manage("submitter", "allow", f"{name}@example.org", "--all-apps")
     code = (
         "from django.utils import timezone\nfrom scheduler.models import Account\n"
-        "from scheduler.operations import api_tokens\n"
+        "from scheduler.people import api_tokens\n"
         "for name, scopes in (('may', ['read', 'submit']), ('reads', ['read']),"
         " ('stranger', ['read', 'submit'])):\n"
         "    account = Account.objects.get(email=f'{name}@example.org')\n"

@@ -7,10 +7,10 @@ from importlib import import_module
 import pytest
 from django.db import IntegrityError, connection
 
+from scheduler.boinc.wire import messages
 from scheduler.models import Host, Result, Submitter, Workunit
-from scheduler.operations.submit import NewOutput, NewWorkunit, submit
 from scheduler.sql import fetch_one
-from scheduler.wire import messages
+from scheduler.work.submission.submit import NewOutput, NewWorkunit, submit
 from tests.conftest import NOON
 from tests.rows import an_account
 from tests.scripted_client import a_client
@@ -111,9 +111,9 @@ def test_denied_hosts_and_outliers_do_not_change_the_speed_of_the_project():
     for number in range(20):
         attach(f"denied{number}@example.org", p_fpops=1e14, p_ncpus=65_536)
     Host.objects.filter(domain_name__startswith="denied").update(denied=True)
-    row = fetch_one("read_submission_target", {"app": app.name, "hosts": 100})
+    row = fetch_one("work/submission/read_submission_target", {"app": app.name, "hosts": 100})
     assert (row["fpops"], row["hosts"]) == (2e9, 7)
     submitter = an_account("scientist")
     Submitter.objects.create(account=submitter, created_at=NOON, logical_start_at=NOON)
-    row = fetch_one("lock_submitter", {"account_id": submitter.pk, "hosts": 100})
+    row = fetch_one("work/lock_submitter", {"account_id": submitter.pk, "hosts": 100})
     assert row["fpops"] == 7 * 2e9

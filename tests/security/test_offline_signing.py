@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from project.management.commands import serve
 from scheduler import signing
+from scheduler.apps import app_versions, key_rotation
+from scheduler.boinc.wire import uploads
+from scheduler.key_text import looks_like_key
 from scheduler.models import App, AppVersion, AppVersionFile, AuditEntry
-from scheduler.operations import app_versions, key_rotation
-from scheduler.policy.key_text import looks_like_key
-from scheduler.wire import uploads
 from tests.conftest import NOON
 from tests.faces import test_upload
 from tests.faces.test_api_publishing import RUN, an_app, send, staff
@@ -490,7 +490,7 @@ def test_grants_of_a_revoked_key_get_a_retry_and_no_permanent_error() -> None:
 def test_versions_with_an_old_launcher_are_listed_and_republished(
     script, monkeypatch, capsys
 ) -> None:
-    launchers = importlib.import_module("scheduler.storage.launcher")
+    launchers = importlib.import_module("scheduler.storage.app_files.launcher")
     template = launchers._template()
     monkeypatch.setattr(launchers, "_template", lambda: template + b"# older\n")
     run("publish_app", "sum", "1.00", script, *NEW)

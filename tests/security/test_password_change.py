@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from scheduler import signing
 from scheduler.models import Account, AccountKey, AuditEntry, Submitter
-from scheduler.operations import account_keys, accounts, api_tokens
-from scheduler.queries.accounts import find_account_by_key
+from scheduler.people import account_keys, accounts, api_tokens
+from scheduler.people.account_lookup import find_account_by_key
 from tests.conftest import NOON
 from tests.faces.submitters import asked, post
 

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 
 from project.management.commands import serve
 from scheduler.models import Account
-from scheduler.operations import accounts
+from scheduler.people import accounts
 
 pytestmark = pytest.mark.django_db
 EMAIL = "ada@example.org"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.policy.sources import is_public
+from scheduler.files.rules.sources import is_public
 
 
 @pytest.mark.parametrize(

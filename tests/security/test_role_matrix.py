@@ -32,8 +32,8 @@ from scheduler.models import (
     Team,
     Workunit,
 )
-from scheduler.operations import accounts, roles, submitters
-from scheduler.policy.roles import ROLES, Right
+from scheduler.people import accounts, roles, submitters
+from scheduler.rights import ROLES, Right
 from tests.conftest import NOON
 from tests.faces.apis import a_token
 from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Account, App
-from scheduler.operations import accounts, api_tokens
+from scheduler.people import accounts, api_tokens
 from tests.faces.apis import a_program
 from tests.rows import an_account, an_app
 

@@ -18,7 +18,7 @@ from django.db import connection
 
 from daemons.science import confinement, landlock, worker
 from daemons.science.interfaces import TransientScienceError
-from scheduler.policy.plugins import Plugin
+from scheduler.apps.rules.plugins import Plugin
 
 HERE = "tests.security.science_probe"
 LONG = timedelta(seconds=30)

@@ -21,14 +21,15 @@ from daemons.science.generators import read_answer
 from daemons.science.interfaces import TransientScienceError
 from project import env
 from project.celery import app
-from scheduler import fetching
 from scheduler.admin.science import AppForm
-from scheduler.fetching import SourceFailed
+from scheduler.apps import apps
+from scheduler.apps.rules import plugins
+from scheduler.files import fetching
+from scheduler.files.fetching import SourceFailed
+from scheduler.health import alerts
 from scheduler.models import App, ScienceFailure
-from scheduler.operations import apps, submitters
-from scheduler.policy import plugins
-from scheduler.policy.work_from_dicts import BadDescription, new_workunit
-from scheduler.queries import alerts
+from scheduler.people import submitters
+from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.rpc import uploads as face
-from scheduler.rpc.size_queries import SizeQueries
-from scheduler.wire.uploads import SizeQuery, decode_reply, encode_request
+from scheduler.boinc import uploads as face
+from scheduler.boinc.size_queries import SizeQueries
+from scheduler.boinc.wire.uploads import SizeQuery, decode_reply, encode_request
 from tests.fuzz.raw import RawRequest
 
 

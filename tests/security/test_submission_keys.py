@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import Account, AccountKey, Submitter
-from scheduler.operations import accounts
-from scheduler.queries.accounts import key_hash
+from scheduler.people import accounts
+from scheduler.people.account_lookup import key_hash
 from tests.conftest import NOON
 from tests.faces.submitters import World, asked, get, md5, post
 from tests.rows import an_account

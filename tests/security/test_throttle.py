@@ -22,7 +22,7 @@ from django.utils import timezone
 from project.children import Children, wait_until
 from project.ports import answers, free_port
 from scheduler.models import Account, AuditEntry
-from scheduler.operations import accounts
+from scheduler.people import accounts
 from tests.conftest import NOON
 
 EMAIL, PASSWORD = "ada@example.org", "a first password"

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from scheduler import migrations
 from scheduler.models import Account, ApiToken, App, Batch, Workunit
-from scheduler.operations import api_tokens, roles, submitters
-from scheduler.policy.roles import FORMER_STAFF, SCOPES, Right
+from scheduler.people import api_tokens, roles, submitters
+from scheduler.rights import FORMER_STAFF, SCOPES, Right
 from tests.faces.api_schema import Operation
 from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.faces.owned import SHARED, everything

@@ -20,11 +20,11 @@ from django.utils import timezone
 
 from daemons import registry, transitioner
 from scheduler import signing, storage
+from scheduler.boinc.wire import messages, ranges, replies, requests, xml
+from scheduler.health.invariants import invariants
 from scheduler.management.statistics import export
 from scheduler.models import Host, Result, Workunit
-from scheduler.operations.submit import NewOutput, NewWorkunit, submit
-from scheduler.queries.invariants import invariants
-from scheduler.wire import messages, ranges, replies, requests, xml
+from scheduler.work.submission.submit import NewOutput, NewWorkunit, submit
 from tests.faces.test_upload import call
 from tests.scripted_client import LINUX, a_client, put_upload
 from tests.security import worst

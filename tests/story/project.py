@@ -23,7 +23,7 @@ from psycopg.rows import dict_row
 from project.children import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import free_port
-from scheduler.wire import messages, replies, requests
+from scheduler.boinc.wire import messages, replies, requests
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 APP = "mersenne"
@@ -194,8 +194,8 @@ class Project:
             for kind in kinds
         ]
         code = f"""
-from scheduler.facts.new_work import NewFile, NewOutput, NewWorkunit
-from scheduler.operations.submit import submit
+from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
+from scheduler.work.submission.submit import submit
 from django.utils import timezone
 def submitted(*, app, text, files, outputs, count=1, sticky=False, **numbers):
     inputs = tuple(

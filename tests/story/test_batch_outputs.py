@@ -19,7 +19,7 @@ MAKE = f"""
 from django.utils import timezone
 from scheduler import storage
 from scheduler.models import Account, App, Batch, Result, ResultFile, Workunit
-from scheduler.operations import api_tokens
+from scheduler.people import api_tokens
 now = timezone.now()
 eve = Account.objects.get(email="eve@example.org")
 app = App.objects.create(name="sweep", created_at=now)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from scheduler.wire import messages
+from scheduler.boinc.wire import messages
 from tests.story.project import LINUX, Project
 
 pytestmark = [pytest.mark.story, pytest.mark.lengthy]

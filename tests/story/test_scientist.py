@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import scientist
-from scheduler.policy.roles import SCOPES
+from scheduler.rights import SCOPES
 from scientist import Project, WorkunitFailed, as_completed
 from tests.story import proxy
 from tests.story.project import ROOT

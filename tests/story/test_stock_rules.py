@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.boinc.wire import messages
 from scheduler.lifecycle import AssimilateState, ErrorMask, Outcome, ServerState
-from scheduler.wire import messages
 from tests.story.project import APP, LINUX, ROOT
 from tests.story.test_stock_replies import ask_until, retry_transfers, say_until
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from scheduler.facts.hosts import Record
+from scheduler.dispatch.rules import trust
+from scheduler.hosts.facts import Record
 from scheduler.lifecycle import Because, Outcome, ResultState
-from scheduler.policy import trust
 from tests.story.project import APP
 from tests.story.test_stock_replies import ask_until, say_until
 from tests.story.test_stock_rules import RESULTS, assimilated, is_known, successes

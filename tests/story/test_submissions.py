@@ -21,7 +21,7 @@ HEAD = {"app": "sieve", "defaults": {"outputs": ["out"]}}
 MAKE = """
 from django.utils import timezone
 from scheduler.models import App
-from scheduler.operations import accounts, api_tokens
+from scheduler.people import accounts, api_tokens
 now = timezone.now()
 App.objects.create(name="sieve", created_at=now)
 ada = accounts.create_staff(email="ada@example.org", password="pw")

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from scheduler import storage
-from scheduler.facts.work import output_name
-from scheduler.wire import messages
+from scheduler.boinc.wire import messages
+from scheduler.results.facts import output_name
 from tests.story.test_eight_hosts import Asker
 
 pytestmark = pytest.mark.story

@@ -14,8 +14,8 @@ from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
 from daemons.management.processes import Child, Family, copy_of_us, die_with_parent
 from daemons.registry import DAEMONS
+from scheduler.health import installation
 from scheduler.management.parsing import prepare
-from scheduler.operations import installation
 
 
 class Command(BaseCommand):

@@ -11,9 +11,9 @@ from django.utils import timezone
 from daemons.validator.preview import Preview, preview
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models import Batch
-from scheduler.operations import revalidate
-from scheduler.queries import batches
-from scheduler.queries.accounts import find_account_by_email
+from scheduler.people.account_lookup import find_account_by_email
+from scheduler.results import revalidate
+from scheduler.work import batch_reads
 
 #: So many workunits are compared between two looks at the database.
 _AT_ONCE = 100
@@ -33,8 +33,8 @@ class Command(Conversation):
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         revalidate.NothingNamed,
         revalidate.UnknownSubject,
-        batches.UnknownBatch,
-        batches.AmbiguousBatch,
+        batch_reads.UnknownBatch,
+        batch_reads.AmbiguousBatch,
     )
 
     def ask(self, parser: CommandParser) -> None:
@@ -87,7 +87,7 @@ def _batch(name: str, email: str | None) -> Batch | None:
     if email and submitter is None:
         msg = f"No account has the e-mail address {email!r}. Hint: check its spelling."
         raise CommandError(msg)
-    return batches.find(name, submitter)
+    return batch_reads.find(name, submitter)
 
 
 def _compared(ids: list[int]) -> list[Preview]:

@@ -28,9 +28,10 @@ from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
 from scheduler import signing
+from scheduler.health import installation
 from scheduler.management.conversation import shell_actor
 from scheduler.models import Account
-from scheduler.operations import accounts, audit, installation
+from scheduler.people import accounts, audit
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -11,7 +11,7 @@ from django.utils import timezone
 from scheduler.management.conversation import Answer, Conversation
 from scheduler.management.people import account_of
 from scheduler.models import Account, AccountKey
-from scheduler.operations import account_keys
+from scheduler.people import account_keys
 
 _ACTIONS = ("list", "make", "weak", "revoke")
 _KINDS = {"host": AccountKey.Kind.STRONG, "submission": AccountKey.Kind.SUBMISSION}

@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from scheduler.health import alerts
 from scheduler.management.parsing import PlainCommand
-from scheduler.queries import alerts
 
 
 class Command(PlainCommand):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.queries import archive
+from scheduler.work import purged_work
 
 _ACTIONS = {"show": 1, "list": 0, "verify": 0}
 
@@ -22,7 +22,7 @@ class Command(Conversation):
         "What is purged is in var/archive. show NAME tells the whole story of a workunit or "
         "result; list names them, the newest day first; verify reads everything to its end."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (archive.NotArchived,)
+    refusals: ClassVar[tuple[type[Exception], ...]] = (purged_work.NotArchived,)
 
     def ask(self, parser: CommandParser) -> None:
         """Ask what to do, and with what."""
@@ -41,7 +41,7 @@ class Command(Conversation):
             hint = " NAME" if action == "show" else ""
             raise CommandError(f"Hint: write `archive {action}{hint}`.", returncode=2)
         if action == "show":
-            found = archive.find(names[0])
+            found = purged_work.find(names[0])
             return Answer(render(found), {"day": found.day, **found.entry})
         if action == "list":
             return _list(options)
@@ -49,7 +49,7 @@ class Command(Conversation):
 
 
 def _list(options: Mapping[str, Any]) -> Answer:
-    found = archive.listed(app=options["app"], since=options["since"])
+    found = purged_work.listed(app=options["app"], since=options["since"])
     shown = list(islice(found, max(0, options["limit"])))
     lines = [
         f"{one.day}  {one.name}  {one.entry['workunit']['app']}  {one.verdict}" for one in shown
@@ -68,7 +68,7 @@ def _list(options: Mapping[str, Any]) -> Answer:
 
 
 def _verify() -> Answer:
-    days = list(archive.verified())
+    days = list(purged_work.verified())
     faults = [f"{day.day} {fault}" for day in days for fault in day.faults]
     if faults:
         shown = "\n".join(faults[:10])
@@ -89,7 +89,7 @@ def _verify() -> Answer:
     return Answer(sentence, {"days": facts}, warnings)
 
 
-def render(found: archive.Archived) -> str:
+def render(found: purged_work.Archived) -> str:
     """Put the story of an archived workunit on a page."""
     entry, workunit = found.entry, found.entry["workunit"]
     names = {result["id"]: result["name"] for result in entry["results"]}

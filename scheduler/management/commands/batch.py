@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.health.standstill import waits_of
 from scheduler.management.conversation import Answer, Conversation, duration, plural
 from scheduler.management.people import account_of
 from scheduler.models import Account, Batch
-from scheduler.operations import batches as operations
-from scheduler.queries import batches
-from scheduler.queries.progress import progress_of
-from scheduler.queries.standstill import waits_of
+from scheduler.work import batch_reads
+from scheduler.work import batches as operations
+from scheduler.work.progress import progress_of
 
 #: How many characters a bar has.
 _BAR = 30
@@ -31,8 +31,8 @@ class Command(Conversation):
         "abort NAME; retire NAME; delete NAME."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
-        batches.UnknownBatch,
-        batches.AmbiguousBatch,
+        batch_reads.UnknownBatch,
+        batch_reads.AmbiguousBatch,
         operations.BatchNotReady,
     )
 
@@ -59,7 +59,7 @@ class Command(Conversation):
         if name is None:
             msg = f"No batch is named. Hint: `manage.py batch {action} NAME`."
             raise CommandError(msg, returncode=2)
-        batch = batches.find(name, submitter)
+        batch = batch_reads.find(name, submitter)
         if action == "show":
             return _show(batch)
         if options["dry_run"]:
@@ -72,7 +72,7 @@ def _submitter(email: str | None) -> Account | None:
 
 
 def _list(submitter: Account | None) -> Answer:
-    found = batches.lines(submitter=submitter)
+    found = batch_reads.lines(submitter=submitter)
     if not found:
         return Answer("There is no batch. Hint: `submit_work --batch` makes one.", {"batches": []})
     width = max(len(line.name) for line in found)
@@ -86,7 +86,7 @@ def _list(submitter: Account | None) -> Answer:
 
 
 def _show(batch: Batch) -> Answer:
-    line, results = batches.line(batch.pk), batches.results_of(batch.pk)
+    line, results = batch_reads.line(batch.pk), batch_reads.results_of(batch.pk)
     found = progress_of([batch], now=timezone.now())[batch.pk]
     waits = waits_of(batch, now=timezone.now())
     until = f"{line.expire_at:%Y-%m-%d %H:%M} UTC" if line.expire_at else "never"
@@ -130,7 +130,7 @@ def _keeping(batch: Batch) -> str:
 
 
 def _preview(action: str, batch: Batch) -> Answer:
-    line, results = batches.line(batch.pk), batches.results_of(batch.pk)
+    line, results = batch_reads.line(batch.pk), batch_reads.results_of(batch.pk)
     would = {
         "accelerate": f"give {plural(line.open, 'workunit')} and {results['unsent']} unsent "
         "results another priority",

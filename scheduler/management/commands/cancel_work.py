@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.management.people import account_of
-from scheduler.operations import cancel
+from scheduler.work import cancel
 
 
 class Command(Conversation):

@@ -10,8 +10,8 @@ from django.utils import timezone
 from scheduler.management.conversation import as_shell
 from scheduler.management.parsing import PlainCommand
 from scheduler.management.passwords import add_password_options, read_password
-from scheduler.operations import accounts
-from scheduler.queries.accounts import find_account_by_email
+from scheduler.people import accounts
+from scheduler.people.account_lookup import find_account_by_email
 
 
 class Command(PlainCommand):

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation
 from scheduler.management.passwords import add_password_options, read_password
-from scheduler.operations import accounts
+from scheduler.people import accounts
 
 
 class Command(Conversation):

@@ -9,9 +9,9 @@ from django.core.management.base import CommandParser
 from django.db.models import TextChoices
 from django.utils import timezone
 
+from scheduler.apps import app_versions, apps
 from scheduler.management.conversation import Answer, Conversation, json_object
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
-from scheduler.operations import app_versions, apps
 
 
 class Command(Conversation):

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from scheduler.files import antiques
 from scheduler.management.conversation import Answer, Conversation, duration, plural
-from scheduler.operations import antiques
 
 #: Seconds of rest between some thousand files, so that uploads and downloads go on.
 REST = 0.05

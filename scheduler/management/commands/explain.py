@@ -11,7 +11,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 
 from scheduler.management.parsing import PlainCommand
-from scheduler.queries.work import Explanation, UnknownName, explanation_of
+from scheduler.work.explain import Explanation, UnknownName, explanation_of
 
 
 class Command(PlainCommand):

@@ -22,10 +22,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from scheduler.files import file_checks
+from scheduler.files.file_checks import Violation
+from scheduler.health.invariants import Invariant, invariants
 from scheduler.management.parsing import PlainCommand
-from scheduler.queries import file_checks
-from scheduler.queries.file_checks import Violation
-from scheduler.queries.invariants import Invariant, invariants
 
 #: As many rows of each invariant are shown; JSON has them all.
 SHOWN = 20

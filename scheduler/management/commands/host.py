@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.hosts import denials, host_lists, merge_hosts
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models import Host, HostAppVersion
-from scheduler.operations import admission, merge_hosts
-from scheduler.queries import hosts
 
 _ACTIONS = ("list", "show", "deny", "allow", "limit", "merge")
 
@@ -24,8 +23,8 @@ class Command(Conversation):
         "limit ID N (0: no limit of its own); merge KEPT OLD."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
-        admission.UnknownHost,
-        admission.BadLimit,
+        denials.UnknownHost,
+        denials.BadLimit,
         merge_hosts.CannotMerge,
     )
 
@@ -43,7 +42,7 @@ class Command(Conversation):
         """Do the one thing that is asked for."""
         action, host_id = options["action"], options["host_id"]
         if action == "list":
-            return _list(hosts.newest(denied=options["denied"], email=options["account"]))
+            return _list(host_lists.newest(denied=options["denied"], email=options["account"]))
         if host_id is None:
             msg = f"No host is named. Hint: `manage.py host {action} ID`."
             raise CommandError(msg, returncode=2)
@@ -53,7 +52,7 @@ class Command(Conversation):
         if action == "deny" and not options["reason"]:
             msg = "It is not said why. Hint: `manage.py host deny ID --reason TEXT`."
             raise CommandError(msg, returncode=2)
-        found = hosts.page(host_id)
+        found = host_lists.page(host_id)
         if found is None:
             msg = f"There is no host {host_id}. Hint: `manage.py host list` names them."
             raise CommandError(msg)
@@ -93,7 +92,7 @@ def _list(found: list[Host]) -> Answer:
     return Answer("\n".join(said), {"hosts": [_facts(host) for host in found]})
 
 
-def _show(found: hosts.HostPage) -> Answer:
+def _show(found: host_lists.HostPage) -> Answer:
     host = found.host
     gpus = host.capabilities.get("gpus", []) if isinstance(host.capabilities, dict) else []
     said = [
@@ -146,8 +145,8 @@ def _record_label(record: HostAppVersion) -> str:
     )
 
 
-def _deny(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
-    admission.deny(found.host.pk, reason=options["reason"], now=timezone.now())
+def _deny(found: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
+    denials.deny(found.host.pk, reason=options["reason"], now=timezone.now())
     return Answer(
         f"{found.host} is denied: {options['reason']}. "
         f"The {plural(found.in_progress, 'result')} that it holds will time out.",
@@ -155,20 +154,20 @@ def _deny(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
     )
 
 
-def _allow(found: hosts.HostPage, _options: Mapping[str, Any]) -> Answer:
-    changed = admission.allow(found.host.pk, now=timezone.now())
+def _allow(found: host_lists.HostPage, _options: Mapping[str, Any]) -> Answer:
+    changed = denials.allow(found.host.pk, now=timezone.now())
     said = "is allowed again" if changed else "was not denied"
     return Answer(f"{found.host} {said}.", {"id": found.host.pk, "denied": False})
 
 
-def _limit(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
+def _limit(found: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
     number = options["number"] or None
-    admission.limit(found.host.pk, number, now=timezone.now())
+    denials.limit(found.host.pk, number, now=timezone.now())
     said = f"may hold {plural(number, 'result')}" if number else "has no limit of its own"
     return Answer(f"{found.host} {said}.", {"id": found.host.pk, "max_in_progress": number})
 
 
-def _merge(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
+def _merge(found: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
     kept = merge_hosts.merge(kept_id=found.host.pk, merged_id=options["number"])
     return Answer(
         f"Host {options['number']} is now {kept}; its client is told so.",
@@ -176,7 +175,7 @@ def _merge(found: hosts.HostPage, options: Mapping[str, Any]) -> Answer:
     )
 
 
-_DO: dict[str, Callable[[hosts.HostPage, Mapping[str, Any]], Answer]] = {
+_DO: dict[str, Callable[[host_lists.HostPage, Mapping[str, Any]], Answer]] = {
     "deny": _deny,
     "allow": _allow,
     "limit": _limit,

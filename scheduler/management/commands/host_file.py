@@ -9,10 +9,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler import storage
+from scheduler.files import download_files, file_requests
 from scheduler.management.conversation import Answer, Conversation
+from scheduler.messages import host_messages
 from scheduler.models import FileRequest
-from scheduler.operations import file_requests, files
-from scheduler.queries import messages
 
 _WORDS = {"put": "fetch", "get": "send", "delete": "delete"}
 
@@ -26,7 +26,7 @@ class Command(Conversation):
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         file_requests.FileRequestRefused,
-        files.FileInMotion,
+        download_files.FileInMotion,
         OSError,
     )
 
@@ -58,7 +58,7 @@ class Command(Conversation):
 
 
 def _list(host: int | None) -> Answer:
-    found = [_facts(request) for request in messages.file_requests(host_id=host)]
+    found = [_facts(request) for request in host_messages.file_requests(host_id=host)]
     lines = [
         f"{one['asked_at']:%Y-%m-%d %H:%M:%S}  host {one['host']}  {one['asked']:6}  "
         f"{one['name']}  {one['state']}" + (f"  {one['path']}" if "path" in one else "")

@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from scheduler.apps import hygiene
 from scheduler.management.conversation import Answer, Conversation, duration, plural
-from scheduler.operations import hygiene
 
 
 class Command(Conversation):

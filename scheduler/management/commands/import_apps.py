@@ -12,10 +12,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler import storage
+from scheduler.apps import app_imports
+from scheduler.apps.app_imports import PUBLISHED, REFUSED, UNCHANGED, Choices, Line
+from scheduler.apps.rules.plan_class_xml import BadPlanClassFile
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.operations import app_imports
-from scheduler.operations.app_imports import PUBLISHED, REFUSED, UNCHANGED, Choices, Line
-from scheduler.policy.plan_class_xml import BadPlanClassFile
 
 _TREE = """\
 DIR/APP/VERSION/PLATFORM          such as DIR/primes/1.02/x86_64-pc-linux-gnu

@@ -12,8 +12,8 @@ from django.utils import timezone
 from scheduler.config import AccountCreation
 from scheduler.management.conversation import Answer, Conversation, duration, plural
 from scheduler.models import Invitation
-from scheduler.operations import invitations
-from scheduler.operations.account_keys import AccountRefused
+from scheduler.people import invitations
+from scheduler.people.account_keys import AccountRefused
 
 _ACTIONS = ("make", "list", "revoke")
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.health import maintenance
 from scheduler.management.conversation import Answer, Conversation, moment
-from scheduler.operations import maintenance
 
 
 class Command(Conversation):

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from scheduler import storage
+from scheduler.files import move_files
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.operations import move_files
 from scheduler.storage.moving import Fate
 
 

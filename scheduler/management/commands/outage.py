@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, moment, plural
 from scheduler.models import Outage
-from scheduler.operations import outages as operations
-from scheduler.queries import outages
+from scheduler.results import outage_list
+from scheduler.results import outages as operations
 
 _ACTIONS = ("list", "add", "remove")
 
@@ -52,7 +52,7 @@ class Command(Conversation):
 
 
 def _list() -> Answer:
-    found = [_facts(outage) for outage in outages.recent()]
+    found = [_facts(outage) for outage in outage_list.recent()]
     lines = [
         f"{one['id']}: {one['from']} to {one['to']}, {one['state']}"
         + (f" ({one['reason']})" if one["reason"] else "")
@@ -82,7 +82,7 @@ def _remove(word: str, *, dry_run: bool) -> Answer:
     if not word.isdecimal():
         msg = f"{word!r} is no number. Hint: `outage list` has them."
         raise CommandError(msg, returncode=2)
-    found = outages.find(int(word)) if dry_run else operations.remove(int(word))
+    found = outage_list.find(int(word)) if dry_run else operations.remove(int(word))
     if found is None:
         msg = f"There is no outage {word}. Hint: see `manage.py outage list`."
         raise operations.BadOutage(msg)

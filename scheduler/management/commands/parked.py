@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from scheduler.health import parked as operations
+from scheduler.health import parked_science
+from scheduler.health.parked_science import Failing
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.operations import parked as operations
-from scheduler.queries import parked
-from scheduler.queries.parked import Failing
 
 _ACTIONS = ("list", "show", "retry", "drop")
 #: As many lines `list` shows; JSON has them all.
@@ -57,7 +57,7 @@ class Command(Conversation):
         if action == "show":
             if len(ids) != 1:
                 raise CommandError("Name one number. Hint: `parked show ID`.", returncode=2)
-            return _show(parked.find(ids=ids)[0])
+            return _show(parked_science.find(ids=ids)[0])
         if action == "retry":
             return _retry(options)
         return self._drop(options)
@@ -78,7 +78,7 @@ class Command(Conversation):
 
 
 def _list(app: str, *, troubled: bool) -> Answer:
-    found = parked.find(app=app, troubled=troubled)
+    found = parked_science.find(app=app, troubled=troubled)
     facts = {"parked": [_facts(one) for one in found]}
     if not found:
         return Answer("Nothing is parked.", facts)
@@ -110,7 +110,7 @@ def _retry(options: Mapping[str, Any]) -> Answer:
         named = options["ids"] or options["app"] or options["all"]
         if not named:
             raise operations.NothingNamed("Nothing is named. Hint: numbers, --app APP or --all.")
-        found = parked.find(ids=options["ids"], app=options["app"])
+        found = parked_science.find(ids=options["ids"], app=options["app"])
         said = f"{plural(len(found), 'subject')} would be tried again."
     else:
         found = operations.retry(

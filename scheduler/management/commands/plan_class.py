@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler.facts.machines import Usage
+from scheduler.apps import plan_class_store as operations
+from scheduler.dispatch.rules import plan_classes
+from scheduler.hosts.machines import Usage
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.operations import plan_classes as operations
-from scheduler.policy import plan_classes
 
 _ACTIONS = ("list", "show", "set", "remove", "try")
 

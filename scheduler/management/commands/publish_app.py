@@ -12,11 +12,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler import signing, storage
+from scheduler.apps import app_versions, apps, deliveries, programs
+from scheduler.apps.programs import Order
+from scheduler.apps.rules.packaging import version_number
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models.science import AppKind, SuccessRule
-from scheduler.operations import app_versions, apps, deliveries, programs
-from scheduler.operations.programs import Order
-from scheduler.policy.packaging import version_number
 
 #: In place of the file of a kind that has none, and of the platforms to take the usual ones.
 _NONE = "-"

@@ -12,9 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from scheduler.management.conversation import plural
-from scheduler.management.parsing import PlainCommand
-from scheduler.operations.recompute_credit import (
+from scheduler.credit.recompute_credit import (
     Difference,
     Scope,
     UnknownApp,
@@ -22,6 +20,8 @@ from scheduler.operations.recompute_credit import (
     correct,
     owners,
 )
+from scheduler.management.conversation import plural
+from scheduler.management.parsing import PlainCommand
 
 #: As many differences are printed; JSON has them all.
 SHOWN = 50

@@ -11,7 +11,7 @@ from django.utils import timezone
 from scheduler.management.conversation import Answer, Conversation
 from scheduler.management.people import account_of
 from scheduler.models import Account
-from scheduler.operations import roles
+from scheduler.people import roles
 
 _ACTIONS = ("list", "give", "take")
 

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler import signing, storage
+from scheduler.apps import app_versions, key_rotation
 from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.operations import app_versions, key_rotation
 
 
 class Command(Conversation):

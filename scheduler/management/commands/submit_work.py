@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.progress import track
 
 from scheduler import storage
+from scheduler.boinc_submission import templates
+from scheduler.files import download_files
 from scheduler.management import templated_work
 from scheduler.management.conversation import (
     Answer,
@@ -29,8 +31,8 @@ from scheduler.management.conversation import (
 )
 from scheduler.management.people import account_of
 from scheduler.models import Account, Team
-from scheduler.operations import bulk, files, submit, templates
 from scheduler.storage import BadFileName
+from scheduler.work.submission import bulk, submit
 
 #: From so many on, a bar shows how far it is.
 _MANY = 1000
@@ -79,8 +81,8 @@ class Command(Conversation):
     help = "Submit one workunit per FILE (or one without input), all or none."
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         submit.SubmissionRefused,
-        files.UnknownFiles,
-        files.FileInMotion,
+        download_files.UnknownFiles,
+        download_files.FileInMotion,
         templates.BadTemplate,
         templates.NoTemplate,
         templates.TwoCommandLines,

@@ -13,10 +13,9 @@ from django.utils import timezone
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.management.people import account_of
 from scheduler.models import Account, App
-from scheduler.operations import account_keys
-from scheduler.operations import submitters as operations
-from scheduler.policy.roles import Right
-from scheduler.queries import submitters
+from scheduler.people import account_keys, allowances
+from scheduler.people import submitters as operations
+from scheduler.rights import Right
 
 _ACTIONS = ("allow", "forbid", "show")
 
@@ -118,13 +117,13 @@ def _forbid(account: Account) -> Answer:
 
 
 def _show(account: Account) -> Answer:
-    rights = submitters.rights(account)
+    rights = allowances.rights(account)
     apps = [row.app.name for row in rights.apps]
     what = "every app" if rights.all_apps else (", ".join(apps) or "no app")
     managed = [row.app.name for row in rights.apps if row.may_manage]
-    unfinished = submitters.unfinished_workunits(account)
-    outputs = submitters.kept_output_bytes(account)
-    kept = submitters.kept_bytes(account) + outputs
+    unfinished = allowances.unfinished_workunits(account)
+    outputs = allowances.kept_output_bytes(account)
+    kept = allowances.kept_bytes(account) + outputs
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     sentences = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
     if managed:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from scheduler.management.conversation import Answer, Conversation, duration
 from scheduler.management.people import account_of
 from scheduler.models import Account, ApiToken
-from scheduler.operations import api_tokens
-from scheduler.policy.roles import SCOPES
+from scheduler.people import api_tokens
+from scheduler.rights import SCOPES
 
 _ACTIONS = ("create", "list", "revoke")
 

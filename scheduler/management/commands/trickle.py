@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation
-from scheduler.operations import trickles
-from scheduler.queries import messages
+from scheduler.messages import host_messages, trickles
 
 _LONGEST = 100
 
@@ -50,7 +49,7 @@ class Command(Conversation):
 
 
 def _list(result: str | None, at_most: int) -> Answer:
-    found = messages.trickles(result=result, at_most=at_most)
+    found = host_messages.trickles(result=result, at_most=at_most)
     lines = [
         f"{one['at']:%Y-%m-%d %H:%M:%S}  {one['way']:4}  {one['result']}  {_state(one)}  "
         f"{' '.join(one['text'].split())[:_LONGEST]}"

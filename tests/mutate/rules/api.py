@@ -58,7 +58,7 @@ def _roomy(limit: str) -> Any:
 
 
 def _untouched_by_the_throttle(**_of: Any) -> None:
-    from scheduler.operations.accounts import BadLoginToken
+    from scheduler.people.accounts import BadLoginToken
 
     raise BadLoginToken
 
@@ -66,22 +66,22 @@ def _untouched_by_the_throttle(**_of: Any) -> None:
 RULES = (
     Switch(
         "Log-in tokens are throttled as passwords are",
-        Code("scheduler.operations.accounts:look_up_login_token", _untouched_by_the_throttle),
+        Code("scheduler.people.accounts:look_up_login_token", _untouched_by_the_throttle),
         ("tests/faces/test_manager_pages.py",),
     ),
     Switch(
         "A request whose key was used is not carried out again",
-        Code("scheduler.api.idempotent:once", lambda _request, handle: handle()),
+        Code("scheduler.api.http.idempotent:once", lambda _request, handle: handle()),
         (ONCE,),
     ),
     Switch(
         "A key is good for one request, not for another one",
-        Code("scheduler.operations.idempotency:replay", lambda claim, _hash: claim.told),
+        Code("scheduler.people.idempotency:replay", lambda claim, _hash: claim.told),
         (ONCE,),
     ),
     Switch(
         "What is published is kept before its key is claimed",
-        Code("scheduler.operations.app_versions:kept", always(nullcontext())),
+        Code("scheduler.apps.app_versions:kept", always(nullcontext())),
         ("tests/faces/test_api_publishing_once.py",),
     ),
     Switch(
@@ -91,17 +91,17 @@ RULES = (
     ),
     Switch(
         "A page of one's own has nobody else's rows",
-        Code("scheduler.queries.own_pages:page", _everybodys),
+        Code("scheduler.people.own_pages:page", _everybodys),
         (OWN_PAGES, STRANGERS),
     ),
     Switch(
         "A page of one's own is looked for in one's own batches",
-        Code("scheduler.queries.own_pages:NEAR", 10**6),
+        Code("scheduler.people.own_pages:NEAR", 10**6),
         (OWN_PAGES,),
     ),
     Switch(
         "A person's tokens are his to list and to revoke",
-        Code("scheduler.operations.api_tokens:of_account", _all_tokens),
+        Code("scheduler.people.api_tokens:of_account", _all_tokens),
         (GUESSED, STRANGERS),
     ),
     Switch(
@@ -117,39 +117,39 @@ RULES = (
     Switch(
         "A token makes no token above itself",
         Code(
-            "scheduler.operations.api_tokens:scopes_of",
+            "scheduler.people.api_tokens:scopes_of",
             always(["read", "submit", "publish", "manage", "administer"]),
         ),
         (GUESSED,),
     ),
     Switch(
         "Wrong passwords from one network for one account come to an end",
-        Code("scheduler.operations.throttle:_charge", made=_roomy("account-network")),
+        Code("scheduler.people.throttle:_charge", made=_roomy("account-network")),
         (THROTTLE, GUESSED),
     ),
     Switch(
         "Wrong passwords from one network come to an end",
-        Code("scheduler.operations.throttle:_charge", made=_roomy("network")),
+        Code("scheduler.people.throttle:_charge", made=_roomy("network")),
         (THROTTLE, GUESSED),
     ),
     Switch(
         "Wrong passwords for one account from new networks come to an end",
-        Code("scheduler.operations.throttle:_charge", made=_roomy("account")),
+        Code("scheduler.people.throttle:_charge", made=_roomy("account")),
         (THROTTLE,),
     ),
     Switch(
         "A network that an account logged in from is exempt from the account's limit",
-        Code("scheduler.operations.throttle:_has_logged_in_from", always(False)),
+        Code("scheduler.people.throttle:_has_logged_in_from", always(False)),
         (THROTTLE,),
     ),
     Switch(
         "A correct password refunds its charges",
-        Code("scheduler.operations.throttle:refund", always(None)),
+        Code("scheduler.people.throttle:refund", always(None)),
         (THROTTLE, GUESSED),
     ),
     Switch(
         "Who is forbidden to submit keeps his share and his clock",
-        Code("scheduler.operations.submitters:forbid", _with_his_row),
+        Code("scheduler.people.submitters:forbid", _with_his_row),
         (
             SHARES,
             "tests/faces/test_admin.py::test_staff_forbids_submitters_whose_share_and_clock_stay",
@@ -157,17 +157,17 @@ RULES = (
     ),
     Switch(
         "Who may submit nothing keeps no files here",
-        Code("scheduler.operations.submitters:require_submitter", always(None)),
+        Code("scheduler.people.submitters:require_submitter", always(None)),
         ("tests/faces/test_api_files.py",),
     ),
     Switch(
         "What was changed meanwhile is not changed unseen",
-        Code("scheduler.operations.guarded:guarded", lambda _rows, _look, act: act()),
+        Code("scheduler.sql.guarded:guarded", lambda _rows, _look, act: act()),
         (MATCHING,),
     ),
     Switch(
         "Hints are parted from what happened",
-        Code("scheduler.api.problems:parted", lambda said, **_: {"detail": said}),
+        Code("scheduler.api.http.problems:parted", lambda said, **_: {"detail": said}),
         ("tests/faces/test_api_problems.py",),
     ),
 )

@@ -31,13 +31,13 @@ def _published_ones(original: Any) -> Any:
 RULES = (
     Switch(
         "A workunit stays in the class of its first host",
-        Code("scheduler.policy.fit:_class_misfit", always(None)),
+        Code("scheduler.dispatch.rules.fit:_class_misfit", always(None)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "The class of the first host is written down",
         Sql(
-            "commit_workunits",
+            "dispatch/commit_workunits",
             "CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END",
             "w.hr_class",
         ),
@@ -46,7 +46,7 @@ RULES = (
     Switch(
         "The version of the first result is written down",
         Sql(
-            "commit_workunits",
+            "dispatch/commit_workunits",
             "CASE WHEN a.homogeneous_app_version AND w.app_version_id IS NULL "
             "THEN chosen.app_version_id ELSE w.app_version_id END",
             "w.app_version_id",
@@ -55,38 +55,38 @@ RULES = (
     ),
     Switch(
         "A host with programs of its own is sent none",
-        Code("scheduler.queries.catalog:Catalog.own_offer", made=_published_ones),
+        Code("scheduler.dispatch.catalog:Catalog.own_offer", made=_published_ones),
         (ANONYMOUS,),
     ),
     Switch(
         "Only native apps take programs of volunteers' own",
-        Code("scheduler.facts.hosts:AppFacts.takes_own_versions", True),
+        Code("scheduler.hosts.facts:AppFacts.takes_own_versions", True),
         (ANONYMOUS,),
     ),
     Switch(
         "A computer without a version waits a day only if others have one",
-        Code("scheduler.rpc.words:_is_unsupported", always(True)),
+        Code("scheduler.boinc.client_messages:_is_unsupported", always(True)),
         (ANONYMOUS,),
     ),
     Switch(
         "An untrusted host gets company",
-        Code("scheduler.policy.fit:Judge._needs_company", always(False)),
+        Code("scheduler.dispatch.rules.fit:Judge._needs_company", always(False)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "A trusted host computes alone",
-        Code("scheduler.policy.trust:is_trusted", always(False)),
+        Code("scheduler.dispatch.rules.trust:is_trusted", always(False)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "Trusted hosts are spot-checked",
-        Code("scheduler.policy.trust:is_spot_check", always(False)),
+        Code("scheduler.dispatch.rules.trust:is_spot_check", always(False)),
         (SELECTION, "tests/pure/policy/test_trust.py"),
     ),
     Switch(
         "Replication raised at dispatch wakes the transitioner",
         Sql(
-            "commit_workunits",
+            "dispatch/commit_workunits",
             "CASE WHEN chosen.replicate THEN %(now)s::timestamptz ELSE w.transition_at END",
             "w.transition_at",
         ),
@@ -94,63 +94,63 @@ RULES = (
     ),
     Switch(
         "An account gets one result of a workunit",
-        Code("scheduler.policy.allotment:_is_same", always(False)),
+        Code("scheduler.dispatch.rules.allotment:_is_same", always(False)),
         ("tests/database/test_dispatch_races.py", "tests/faces/test_scheduler.py"),
     ),
     Switch(
         "Retries are for reliable hosts first",
-        Code("scheduler.policy.fit:Judge._is_reliable", always(True)),
+        Code("scheduler.dispatch.rules.fit:Judge._is_reliable", always(True)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "Reliable hosts get less time for a retry",
-        Code("scheduler.policy.fit:_delay", lambda candidate, *_: candidate.delay_bound),
+        Code("scheduler.dispatch.rules.fit:_delay", lambda candidate, *_: candidate.delay_bound),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "A day has its quota",
-        Code("scheduler.policy.trust:quota_left", always(None)),
+        Code("scheduler.dispatch.rules.trust:quota_left", always(None)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "Errors shrink the quota",
-        Code("scheduler.policy.trust:after_error", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_error", unchanged),
         ("tests/pure/policy/test_trust.py", CHOOSING),
     ),
     Switch(
         "A reported success lets the quota grow back",
-        Code("scheduler.policy.trust:after_success", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_success", unchanged),
         ("tests/pure/policy/test_trust.py",),
     ),
     Switch(
         "Valid results let the quota grow",
-        Code("scheduler.policy.trust:after_valid", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_valid", unchanged),
         ("tests/pure/policy/test_trust.py",),
     ),
     Switch(
         "Invalid results shrink the quota",
-        Code("scheduler.policy.trust:after_invalid", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_invalid", unchanged),
         ("tests/pure/policy/test_trust.py",),
     ),
     Switch(
         "Time-outs shrink the quota",
-        Code("scheduler.policy.trust:after_timeout", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_timeout", unchanged),
         ("tests/pure/policy/test_trust.py",),
     ),
     Switch(
         "A new day begins the count anew",
-        Code("scheduler.policy.trust:reset_if_new_day", unchanged),
+        Code("scheduler.dispatch.rules.trust:reset_if_new_day", unchanged),
         (SELECTION,),
     ),
     Switch(
         "What is sent counts today",
-        Sql("update_hosts", "results_today = excluded.results_today", "results_today = 0"),
+        Sql("hosts/update_hosts", "results_today = excluded.results_today", "results_today = 0"),
         (CHOOSING,),
     ),
     Switch(
         "An error ends the row of valid results",
         Sql(
-            "update_hosts",
+            "hosts/update_hosts",
             "THEN 0 ELSE known.consecutive_valid",
             "THEN known.consecutive_valid ELSE known.consecutive_valid",
         ),
@@ -158,23 +158,23 @@ RULES = (
     ),
     Switch(
         "What the project aborted is no fault of the host",
-        Code("scheduler.policy.reports:is_the_hosts_fault", always(True)),
+        Code("scheduler.results.rules.reports:is_the_hosts_fault", always(True)),
         (CHOOSING,),
     ),
     Switch(
         "In-progress limits count what was never acknowledged",
-        Code("scheduler.policy.limits:_held_by_device", always({False: 0, True: 0})),
+        Code("scheduler.dispatch.rules.host_limits:_held_by_device", always({False: 0, True: 0})),
         (SELECTION,),
     ),
     Switch(
         "A host holds so many results at most",
-        Code("scheduler.policy.limits:Rooms.left", always(1000)),
+        Code("scheduler.dispatch.rules.host_limits:Rooms.left", always(1000)),
         (SELECTION,),
     ),
     Switch(
         "A client's listing acknowledges an assignment",
         Sql(
-            "update_hosts",
+            "hosts/update_hosts",
             "SET acknowledged_at = %(now)s::timestamptz",
             "SET acknowledged_at = NULL",
         ),
@@ -183,14 +183,15 @@ RULES = (
     Switch(
         "A result that a client keeps losing is given up",
         Code(
-            "scheduler.policy.lost:_lost", lambda result, holdings: holdings.resend.append(result)
+            "scheduler.dispatch.rules.lost_results:_lost",
+            lambda result, holdings: holdings.resend.append(result),
         ),
         (SELECTION,),
     ),
     Switch(
         "A lost result that would be late again behind the queue is given up",
         Code(
-            "scheduler.policy.lost:new_deadline",
+            "scheduler.dispatch.rules.lost_results:new_deadline",
             made=lambda original: (
                 lambda *given, **facts: original(*given, **{**facts, "queued_seconds": 0.0})
             ),
@@ -199,58 +200,58 @@ RULES = (
     ),
     Switch(
         "Lost results are sent again",
-        Code("scheduler.policy.lost:_lost", always(None)),
+        Code("scheduler.dispatch.rules.lost_results:_lost", always(None)),
         (SELECTION,),
     ),
     Switch(
         "Cancelled results are aborted at the client",
-        Code("scheduler.rpc.compose:holdings_part", always({})),
+        Code("scheduler.boinc.compose:holdings_part", always({})),
         ("tests/faces/test_scheduler.py", "tests/faces/test_traps.py"),
     ),
     Switch(
         "Memory must suffice",
-        Code("scheduler.policy.estimates:usable_memory", always(1e15)),
+        Code("scheduler.dispatch.rules.estimates:usable_memory", always(1e15)),
         ("tests/faces/test_scheduler.py",),
     ),
     Switch(
         "Disk must suffice",
-        Code("scheduler.policy.estimates:usable_disk", always(1e15)),
+        Code("scheduler.dispatch.rules.estimates:usable_disk", always(1e15)),
         ("tests/faces/test_scheduler.py",),
     ),
     Switch(
         "Memory, disk and bandwidth are compared",
-        Code("scheduler.policy.fit:Judge._size_misfit", always(None)),
+        Code("scheduler.dispatch.rules.fit:Judge._size_misfit", always(None)),
         (SELECTION,),
     ),
     Switch(
         "A queue must leave time before the deadline",
-        Code("scheduler.policy.fit:Judge._late", always(None)),
+        Code("scheduler.dispatch.rules.fit:Judge._late", always(None)),
         (SELECTION,),
     ),
     Switch(
         "What one request brings is queued",
-        Code("scheduler.policy.selection:_devices", always(float("inf"))),
+        Code("scheduler.dispatch.rules.selection:_devices", always(float("inf"))),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "The time a host computes counts",
-        Code("scheduler.policy.estimates:active_fraction", always(1.0)),
+        Code("scheduler.dispatch.rules.estimates:active_fraction", always(1.0)),
         (CHOOSING,),
     ),
     Switch(
         "The fastest version is chosen",
-        Code("scheduler.policy.estimates:flops", always(1e9)),
+        Code("scheduler.dispatch.rules.estimates:flops", always(1e9)),
         (SELECTION,),
     ),
     Switch(
         "Of a platform and plan class the newest version is taken",
-        Code("scheduler.policy.fit:_newest", lambda versions, **_: list(versions)),
+        Code("scheduler.dispatch.rules.fit:_newest", lambda versions, **_: list(versions)),
         (SELECTION,),
     ),
     Switch(
         "A plan class must fit",
         Code(
-            "scheduler.queries.catalog:_usage",
+            "scheduler.dispatch.catalog:_usage",
             made=lambda original: lambda row, machine: (original(row, machine)[0], ""),
         ),
         (CHOOSING,),
@@ -258,7 +259,7 @@ RULES = (
     Switch(
         "GPUs are served before CPUs",
         Code(
-            "scheduler.rpc.translate:wishes",
+            "scheduler.boinc.translate:wishes",
             made=lambda original: lambda *args: tuple(reversed(original(*args))),
         ),
         (CHOOSING,),
@@ -266,20 +267,20 @@ RULES = (
     Switch(
         "A device that the volunteer switched off is not used",
         Code(
-            "scheduler.rpc.translate:_taste",
+            "scheduler.boinc.translate:_taste",
             made=lambda original: lambda *args: _without(original(*args), devices_off=frozenset()),
         ),
         (CHOOSING,),
     ),
     Switch(
         "Preferences of another account are not stored",
-        Code("scheduler.rpc.translate:may_be_from_account", always(True)),
+        Code("scheduler.boinc.translate:may_be_from_account", always(True)),
         ("tests/faces/test_traps.py",),
     ),
     Switch(
         "Priority comes first",
         Sql(
-            "read_candidates",
+            "dispatch/read_candidates",
             "ORDER BY r.priority # -1 ASC, r.workunit_id ASC",
             "ORDER BY r.workunit_id ASC",
         ),
@@ -288,7 +289,7 @@ RULES = (
     Switch(
         "Apps share by their weights",
         Code(
-            "scheduler.policy.fair_share:interleave",
+            "scheduler.dispatch.rules.fair_share:interleave",
             lambda lanes, *_args, **_kwargs: [one for lane in lanes.values() for one in lane],
         ),
         (SELECTION, "tests/pure/policy/test_fair_share.py"),
@@ -296,20 +297,20 @@ RULES = (
     Switch(
         "Targeted work is for its target alone",
         Both(
-            Sql("read_candidates", "AND r.target_id = lane.target_id", ""),
-            Code("scheduler.policy.allotment:_is_mine", always(True)),
+            Sql("dispatch/read_candidates", "AND r.target_id = lane.target_id", ""),
+            Code("scheduler.dispatch.rules.allotment:_is_mine", always(True)),
         ),
         (CHOOSING,),
     ),
     Switch(
         "Targeted work comes first",
-        Code("scheduler.policy.selection:_FIRST", 0),
+        Code("scheduler.dispatch.rules.selection:_FIRST", 0),
         (SELECTION,),
     ),
     Switch(
         "A broadcast reaches each host once",
         Sql(
-            "lock_broadcasts",
+            "dispatch/lock_broadcasts",
             "r.host_id = %(host_id)s::bigint OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)",
             "FALSE",
         ),
@@ -317,65 +318,65 @@ RULES = (
     ),
     Switch(
         "Keywords that a volunteer dislikes rule work out",
-        Code("scheduler.policy.scoring:refuses_keywords", always(False)),
+        Code("scheduler.dispatch.rules.scoring:refuses_keywords", always(False)),
         (CHOOSING, "tests/pure/policy/test_scoring.py"),
     ),
     Switch(
         "Keywords that a volunteer likes come first",
-        Code("scheduler.policy.scoring:keyword_score", always(0.0)),
+        Code("scheduler.dispatch.rules.scoring:keyword_score", always(0.0)),
         (SELECTION,),
     ),
     Switch(
         "Sensors run without being asked for",
-        Sql("recognise", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
+        Sql("hosts/recognise", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
         (CHOOSING,),
     ),
     Switch(
         "Work of a size suits its hosts",
-        Code("scheduler.policy.scoring:size_score", always(0.0)),
+        Code("scheduler.dispatch.rules.scoring:size_score", always(0.0)),
         (SELECTION,),
     ),
     Switch(
         "Work goes to where its files are",
-        Code("scheduler.policy.scoring:locality_score", always(0.0)),
+        Code("scheduler.dispatch.rules.scoring:locality_score", always(0.0)),
         (SELECTION, CHOOSING),
     ),
     Switch(
         "Beta apps are for those who test",
-        Code("scheduler.policy.scoring:refuses_beta", always(False)),
+        Code("scheduler.dispatch.rules.scoring:refuses_beta", always(False)),
         ("tests/pure/policy/test_scoring.py",),
     ),
     Switch(
         "Only selected apps are given",
-        Code("scheduler.policy.scoring:refuses_app", always(False)),
+        Code("scheduler.dispatch.rules.scoring:refuses_app", always(False)),
         (CHOOSING,),
     ),
     Switch(
         "A volunteer's own limits are kept",
         Code(
-            "scheduler.rpc.translate:_taste",
+            "scheduler.boinc.translate:_taste",
             made=lambda original: lambda *args: _without(original(*args), max_held=None),
         ),
         (CHOOSING,),
     ),
     Switch(
         "Lasting refusals are remembered with their hosts",
-        Code("scheduler.operations.refusals:remember", always(None)),
+        Code("scheduler.dispatch.past_refusals:remember", always(None)),
         (CHOOSING,),
     ),
     Switch(
         "The last decisions are kept with the host",
-        Code("scheduler.rpc.translate:decision", always(None)),
+        Code("scheduler.boinc.translate:decision", always(None)),
         (CHOOSING,),
     ),
     Switch(
         "Barred systems and processors get no work",
-        Code("scheduler.policy.gates:why_barred", always("")),
+        Code("scheduler.dispatch.rules.barred_hosts:why_barred", always("")),
         ("tests/pure/policy/test_gates.py", "tests/faces/test_gates.py"),
     ),
     Switch(
         "Versions hardly measured are tried now and then",
-        Code("scheduler.policy.estimates:LUCK", 0.0),
+        Code("scheduler.dispatch.rules.estimates:LUCK", 0.0),
         (SELECTION,),
     ),
     Switch(
@@ -388,12 +389,12 @@ RULES = (
     ),
     Switch(
         "Denied hosts are not served",
-        Sql("recognise", "h.denied,", "FALSE AS denied,"),
+        Sql("hosts/recognise", "h.denied,", "FALSE AS denied,"),
         ("tests/faces/test_scheduler.py",),
     ),
     Switch(
         "An account gets a limited number of new hosts a day",
-        Code("scheduler.operations.recognition:DAY", timedelta(0)),
+        Code("scheduler.hosts.recognition:DAY", timedelta(0)),
         ("tests/security/test_limits.py",),
     ),
 )

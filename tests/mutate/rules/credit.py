@@ -12,60 +12,60 @@ PURE = "tests/pure/policy/test_credit.py"
 RULES = (
     Switch(
         "Who claims too much gains nothing",
-        Code("scheduler.policy.credit:low_average", max),
+        Code("scheduler.credit.rules.credit:low_average", max),
         (PURE,),
     ),
     Switch(
         "A recent average halves in a week",
-        Code("scheduler.policy.credit:HALF_LIFE_SECONDS", 10**9),
+        Code("scheduler.credit.rules.credit:HALF_LIFE_SECONDS", 10**9),
         (PURE,),
     ),
     Switch(
         "No result is paid more than the most",
-        Code("scheduler.policy.credit:MAX_GRANTED", 10**30),
+        Code("scheduler.credit.rules.credit:MAX_GRANTED", 10**30),
         (PURE,),
     ),
     Switch(
         "Unmeasured hosts teach nothing",
-        Code("scheduler.policy.credit_adaptive:_is_unmeasured", always(False)),
+        Code("scheduler.credit.rules.adaptive_credit:_is_unmeasured", always(False)),
         (ADAPTIVE,),
     ),
     Switch(
         "Only sane ratios are learned",
-        Code("scheduler.policy.credit_adaptive:SANE_RATIOS", (0, 10**30)),
+        Code("scheduler.credit.rules.adaptive_credit:SANE_RATIOS", (0, 10**30)),
         (ADAPTIVE,),
     ),
     Switch(
         "A host is scaled by its own claims",
-        Code("scheduler.policy.credit_adaptive:host_scale", always(1.0)),
+        Code("scheduler.credit.rules.adaptive_credit:host_scale", always(1.0)),
         (ADAPTIVE,),
     ),
     Switch(
         "A host is scaled after ten samples",
-        Code("scheduler.policy.credit_adaptive:MIN_HOST_SAMPLES", 0),
+        Code("scheduler.credit.rules.adaptive_credit:MIN_HOST_SAMPLES", 0),
         (ADAPTIVE,),
     ),
     Switch(
         "A version is scaled after a hundred samples",
-        Code("scheduler.policy.credit_adaptive:MIN_VERSION_SAMPLES", 0),
+        Code("scheduler.credit.rules.adaptive_credit:MIN_VERSION_SAMPLES", 0),
         (ADAPTIVE,),
     ),
     Switch(
         "A host is scaled by ten at most",
-        Code("scheduler.policy.credit_adaptive:MAX_HOST_SCALE", 10**9),
+        Code("scheduler.credit.rules.adaptive_credit:MAX_HOST_SCALE", 10**9),
         (ADAPTIVE,),
     ),
     Switch(
         "A wild claim weighs little",
         Code(
-            "scheduler.policy.credit_adaptive:pegged_average",
+            "scheduler.credit.rules.adaptive_credit:pegged_average",
             lambda operations, estimated: sum(operations) / len(operations),
         ),
         (ADAPTIVE,),
     ),
     Switch(
         "Versions are brought down to the least",
-        Code("scheduler.policy.credit_adaptive:version_scales", always(({}, None))),
+        Code("scheduler.credit.rules.adaptive_credit:version_scales", always(({}, None))),
         (
             ADAPTIVE,
             HOUSEKEEPER,
@@ -93,12 +93,12 @@ RULES = (
     ),
     Switch(
         "Verdicts move the daily quota",
-        Code("scheduler.policy.trust:after_valid", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_valid", unchanged),
         (CREDIT,),
     ),
     Switch(
         "Invalid results cost trust",
-        Code("scheduler.policy.trust:after_invalid", unchanged),
+        Code("scheduler.dispatch.rules.trust:after_invalid", unchanged),
         (CREDIT,),
     ),
     Switch(

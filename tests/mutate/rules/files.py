@@ -42,7 +42,7 @@ RULES = (
     Switch(
         "A hold keeps a file until its end",
         Sql(
-            "doom_unused_files",
+            "files/doom_unused_files",
             "AND NOT EXISTS ( SELECT FROM file_hold AS hold "
             "WHERE hold.file_id = file.id AND hold.until > %(now)s::timestamptz )",
         ),
@@ -50,12 +50,12 @@ RULES = (
     ),
     Switch(
         "A file that a workunit names is not doomed",
-        Sql("doom_unused_files", _looks("workunit_file", "input")),
+        Sql("files/doom_unused_files", _looks("workunit_file", "input")),
         (WALKS,),
     ),
     Switch(
         "A file of an app version is not doomed",
-        Sql("doom_unused_files", _looks("app_version_file", "part")),
+        Sql("files/doom_unused_files", _looks("app_version_file", "part")),
         (ONE_BY_ONE, WALKS),
     ),
     Switch(
@@ -80,7 +80,7 @@ RULES = (
     ),
     Switch(
         "A submission keeps what it found from being doomed until it commits",
-        Sql("lock_known_files", "FOR SHARE"),
+        Sql("files/lock_known_files", "FOR SHARE"),
         (WALKS,),
     ),
     Switch(
@@ -90,32 +90,32 @@ RULES = (
     ),
     Switch(
         "A doomed file is not found again",
-        Sql("lock_known_files", "AND (doomed_at IS NULL) IS TRUE"),
+        Sql("files/lock_known_files", "AND (doomed_at IS NULL) IS TRUE"),
         (WALKS, ONE_BY_ONE),
     ),
     Switch(
         "A name that was given is never given again",
-        Code("scheduler.operations.files:base36", always("0")),
+        Code("scheduler.files.download_files:base36", always("0")),
         (WALKS,),
     ),
     Switch(
         "A published file that a row knows is no antique",
-        Code("scheduler.operations.antiques:_unknown", made=lambda _known: iter),
+        Code("scheduler.files.antiques:_unknown", made=lambda _known: iter),
         (WALKS, "tests/database/test_antiques.py"),
     ),
     Switch(
         "A published file is no orphan while its submission may still commit",
-        Code("scheduler.operations.antiques:ORPHAN_AGE", made=lambda age: age * -1),
+        Code("scheduler.files.antiques:ORPHAN_AGE", made=lambda age: age * -1),
         (WALKS, "tests/database/test_antiques.py"),
     ),
     Switch(
         "What nobody refers to is found however it was let go",
-        Sql("read_unused_files", "slice.doomed_at IS NULL", "FALSE"),
+        Sql("files/read_unused_files", "slice.doomed_at IS NULL", "FALSE"),
         (WALKS, ONE_BY_ONE),
     ),
     Switch(
         "A hold's end lets its file go",
-        Code("scheduler.operations.unused_files:drop_past_holds", always(0)),
+        Code("scheduler.files.unused_files:drop_past_holds", always(0)),
         (ONE_BY_ONE,),
     ),
 )

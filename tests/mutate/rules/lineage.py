@@ -35,7 +35,7 @@ VALIDATORS_PAGE = "tests/pure/science/test_validators_page.py"
 LOGGING = "tests/pure/test_logging.py"
 SETTINGS = "tests/pure/test_settings.py"
 
-_INVARIANTS = "scheduler.sql.invariants"
+_INVARIANTS = "scheduler.health.invariant_sql"
 
 
 def _with_move(move: Move) -> Any:
@@ -277,7 +277,7 @@ RULES = (
     Switch(
         "A host is given the time that the workunit allows",
         Sql(
-            "claim_results",
+            "dispatch/claim_results",
             "report_deadline = %(now)s::timestamptz + chosen.delay,",
             "report_deadline = %(now)s::timestamptz + chosen.delay * 2,",
         ),
@@ -308,7 +308,7 @@ RULES = (
     Switch(
         "Inputs are kept as long as another workunit names them",
         Sql(
-            "doom_unused_files",
+            "files/doom_unused_files",
             "AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)",
         ),
         (f"{DELETER}::test_inputs_go_with_the_last_workunit_that_refers_to_them",),
@@ -316,7 +316,7 @@ RULES = (
     # B15
     Switch(
         "A workunit that can have no more results has its reason",
-        Code("scheduler.policy.replication:_is_out_of_results", always(False)),
+        Code("scheduler.results.rules.replication:_is_out_of_results", always(False)),
         (f"{REPLICATION}::test_an_open_workunit_always_has_somebody_to_wait_for",),
     ),
     Switch(
@@ -328,7 +328,7 @@ RULES = (
     Switch(
         "Unsent results are dropped once there is an answer",
         Code(
-            "scheduler.policy.settled:judge_settled",
+            "scheduler.results.rules.settled:judge_settled",
             made=_keep_unsent(Because.CANONICAL_FOUND),
         ),
         (f"{REPLICATION}::test_a_workunit_with_its_answer_drops_what_is_unsent",),
@@ -336,7 +336,7 @@ RULES = (
     Switch(
         "Unsent results are dropped once there is a reason",
         Code(
-            "scheduler.policy.settled:judge_settled",
+            "scheduler.results.rules.settled:judge_settled",
             made=_keep_unsent(Because.WORKUNIT_FAILED),
         ),
         (
@@ -360,7 +360,9 @@ RULES = (
     # B29
     Switch(
         "Outputs that come too late are deleted at once",
-        Code("scheduler.policy.settled:judge_settled", made=_judged_settled(_late_files_kept)),
+        Code(
+            "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_late_files_kept)
+        ),
         (
             f"{TRANSITIONER}::test_outputs_that_come_after_their_credit_deadline_are_deleted_at_once",
         ),
@@ -369,27 +371,32 @@ RULES = (
     Switch(
         "Outputs that were deleted and are on disk are found",
         Code(
-            "scheduler.queries.invariants:_misplaced_outputs",
+            "scheduler.health.invariants:_misplaced_outputs",
             made=_found_of(FileDeleteState.DONE),
         ),
         (f"{FSCK}::test_outputs_that_were_deleted_and_are_on_disk_are_found",),
     ),
     Switch(
         "Outputs that are never given up are found",
-        Code("scheduler.queries.invariants:_forgotten_workunits", always([])),
+        Code("scheduler.health.invariants:_forgotten_workunits", always([])),
         (f"{FSCK}::test_outputs_that_are_never_given_up_are_found",),
     ),
     # B37
     Switch(
         "Outputs stay until the workunit is assimilated",
-        Code("scheduler.policy.settled:judge_settled", made=_judged_settled(_as_if_assimilated)),
+        Code(
+            "scheduler.results.rules.settled:judge_settled",
+            made=_judged_settled(_as_if_assimilated),
+        ),
         (
             f"{TRANSITIONER}::test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones",
         ),
     ),
     Switch(
         "Outputs that are not canonical go as soon as the workunit is assimilated",
-        Code("scheduler.policy.settled:judge_settled", made=_judged_settled(_kept_to_the_end)),
+        Code(
+            "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_kept_to_the_end)
+        ),
         (
             f"{TRANSITIONER}::test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones",
         ),
@@ -398,7 +405,7 @@ RULES = (
     Switch(
         "Canonical outputs stay while a result is out",
         Code(
-            "scheduler.policy.settled:_files_to_delete",
+            "scheduler.results.rules.settled:_files_to_delete",
             made=_files_to_delete(
                 lambda counts, awaited: (replace(counts, in_progress=0), awaited)
             ),
@@ -408,7 +415,7 @@ RULES = (
     Switch(
         "Canonical outputs stay while a success waits to be judged",
         Code(
-            "scheduler.policy.settled:_files_to_delete",
+            "scheduler.results.rules.settled:_files_to_delete",
             made=_files_to_delete(lambda counts, _awaited: (counts, [])),
         ),
         (f"{REPLICATION}::test_canonical_outputs_stay_until_every_success_is_judged",),
@@ -433,7 +440,7 @@ RULES = (
     Switch(
         "A workunit outlives the failure of an attempt",
         Code(
-            "scheduler.policy.replication:has_too_many_errors",
+            "scheduler.results.rules.replication:has_too_many_errors",
             lambda _workunit, counts: counts.errors > 0,
         ),
         (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
@@ -441,7 +448,7 @@ RULES = (
     Switch(
         "An attempt that failed is followed by another",
         Code(
-            "scheduler.policy.replication:replicas_wanted",
+            "scheduler.results.rules.replication:replicas_wanted",
             lambda workunit, counts: 0 if counts.total else workunit.target_nresults,
         ),
         (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
@@ -449,23 +456,23 @@ RULES = (
     # Feature 8
     Switch(
         "Successes that were compared in vain are INCONCLUSIVE",
-        Code("scheduler.policy.quorum:check_set", made=_without("inconclusive")),
+        Code("scheduler.results.rules.quorum:check_set", made=_without("inconclusive")),
         (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
     ),
     Switch(
         "A success that disagrees is INVALID",
-        Code("scheduler.policy.quorum:check_set", made=_without("invalid")),
+        Code("scheduler.results.rules.quorum:check_set", made=_without("invalid")),
         (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
     ),
     Switch(
         "A success that agrees is VALID",
-        Code("scheduler.policy.quorum:check_set", made=_without("valid")),
+        Code("scheduler.results.rules.quorum:check_set", made=_without("valid")),
         (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
     ),
     Switch(
         "A success of a failed workunit is NO_CHECK, and no other is",
         Code(
-            "scheduler.policy.settled:_leave_unjudged",
+            "scheduler.results.rules.settled:_leave_unjudged",
             made=lambda original: (
                 lambda result, _because: original(result, Because.CANONICAL_FOUND)
             ),
@@ -475,7 +482,7 @@ RULES = (
     Switch(
         "A success that came too late is TOO_LATE, and no other is",
         Code(
-            "scheduler.policy.settled:_leave_unjudged",
+            "scheduler.results.rules.settled:_leave_unjudged",
             made=lambda original: (
                 lambda result, _because: original(result, Because.WORKUNIT_FAILED)
             ),
@@ -485,25 +492,25 @@ RULES = (
     # Feature 17
     Switch(
         "As many results are made as the target says",
-        Code("scheduler.policy.replication:effective_target", always(1)),
+        Code("scheduler.results.rules.replication:effective_target", always(1)),
         (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
     ),
     Switch(
         "Results are compared once the quorum is complete",
         Code(
-            "scheduler.policy.replication:_is_worth_validating",
+            "scheduler.results.rules.replication:_is_worth_validating",
             lambda _workunit, counts, **_: counts.fresh > 0,
         ),
         (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
     ),
     Switch(
         "Fewer results than the quorum are not compared",
-        Code("scheduler.policy.quorum:check_set", made=_whatever_came),
+        Code("scheduler.results.rules.quorum:check_set", made=_whatever_came),
         (f"{QUORUM}::test_more_than_half_of_the_quorum_must_agree",),
     ),
     Switch(
         "More than half of the quorum must agree",
-        Code("scheduler.policy.quorum:majority", always(1)),
+        Code("scheduler.results.rules.quorum:majority", always(1)),
         (f"{QUORUM}::test_more_than_half_of_the_quorum_must_agree",),
     ),
     # Feature 20

@@ -14,32 +14,32 @@ PURGER = "tests/database/test_purger.py"
 RULES = (
     Switch(
         "A trickle is kept once",
-        Sql("keep_trickles", "ON CONFLICT (result_id, variety, said_at) DO NOTHING", ""),
+        Sql("messages/keep_trickles", "ON CONFLICT (result_id, variety, said_at) DO NOTHING", ""),
         (TRICKLES,),
     ),
     Switch(
         "A host speaks for its own results only",
-        Sql("keep_trickles", "AND r.host_id = %(host_id)s::bigint", ""),
+        Sql("messages/keep_trickles", "AND r.host_id = %(host_id)s::bigint", ""),
         (TRICKLES,),
     ),
     Switch(
         "A trickle that is too long is dropped",
-        Code("scheduler.operations.trickles:_fits", always(True)),
+        Code("scheduler.messages.trickles:_fits", always(True)),
         (TRICKLES,),
     ),
     Switch(
         "A flood of trickles is cut",
-        Code("scheduler.operations.trickles:MOST_PER_RPC", 10**6),
+        Code("scheduler.messages.trickles:MOST_PER_RPC", 10**6),
         (TRICKLES,),
     ),
     Switch(
         "What a client cannot read is not sent down",
-        Code("scheduler.operations.trickles:fault_of", always(None)),
+        Code("scheduler.messages.trickles:fault_of", always(None)),
         (TRICKLES,),
     ),
     Switch(
         "A trickle down is sent once",
-        Sql("take_trickles_down", "AND waiting.sent_at IS NULL", ""),
+        Sql("messages/take_trickles_down", "AND waiting.sent_at IS NULL", ""),
         (TRICKLES,),
     ),
     Switch(
@@ -49,7 +49,7 @@ RULES = (
     ),
     Switch(
         "The last word of progress counts",
-        Code("scheduler.policy.trickles:progress", lambda said, *_a, **_k: {}),
+        Code("scheduler.messages.rules.trickle_texts:progress", lambda said, *_a, **_k: {}),
         (HANDLER,),
     ),
     Switch(
@@ -89,18 +89,18 @@ RULES = (
     ),
     Switch(
         "A file move is done when the host shows it",
-        Code("scheduler.policy.file_requests:is_done", always(False)),
+        Code("scheduler.files.rules.request_verdicts:is_done", always(False)),
         (FILES_JUDGED,),
     ),
     Switch(
         "A file move that cannot be is given up",
-        Code("scheduler.policy.file_requests:is_hopeless", always(False)),
+        Code("scheduler.files.rules.request_verdicts:is_hopeless", always(False)),
         (FILES_JUDGED,),
     ),
     Switch(
         "A file that is being put stays",
         Sql(
-            "doom_unused_files",
+            "files/doom_unused_files",
             "AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)",
             "",
         ),

@@ -7,87 +7,123 @@ from tests.mutate.switching import Code, Switch, always
 TESTS = ("tests/pure/policy/test_plan_classes.py",)
 
 _REQUIREMENTS = (
-    ("A plan class may ask for: operating system", "scheduler.policy.plan_classes:os_fits"),
-    ("A plan class may ask for: processor's vendor", "scheduler.policy.plan_classes:vendor_fits"),
-    ("A plan class may ask for: processor's model", "scheduler.policy.plan_classes:model_fits"),
+    ("A plan class may ask for: operating system", "scheduler.dispatch.rules.plan_classes:os_fits"),
+    (
+        "A plan class may ask for: processor's vendor",
+        "scheduler.dispatch.rules.plan_classes:vendor_fits",
+    ),
+    (
+        "A plan class may ask for: processor's model",
+        "scheduler.dispatch.rules.plan_classes:model_fits",
+    ),
     (
         "A plan class may ask for: processor's features",
-        "scheduler.policy.plan_classes:features_fit",
+        "scheduler.dispatch.rules.plan_classes:features_fit",
     ),
-    ("A plan class may ask for: C library", "scheduler.policy.plan_classes:libc_fits"),
-    ("A plan class may ask for: client's version", "scheduler.policy.plan_classes:client_fits"),
-    ("A plan class may ask for: number of CPUs", "scheduler.policy.plan_classes:threads_fit"),
-    ("A plan class may ask for: memory", "scheduler.policy.plan_classes:memory_fits"),
-    ("A plan class may ask for: VirtualBox", "scheduler.policy.plan_classes:virtualbox_fits"),
+    ("A plan class may ask for: C library", "scheduler.dispatch.rules.plan_classes:libc_fits"),
+    (
+        "A plan class may ask for: client's version",
+        "scheduler.dispatch.rules.plan_classes:client_fits",
+    ),
+    (
+        "A plan class may ask for: number of CPUs",
+        "scheduler.dispatch.rules.plan_classes:threads_fit",
+    ),
+    ("A plan class may ask for: memory", "scheduler.dispatch.rules.plan_classes:memory_fits"),
+    (
+        "A plan class may ask for: VirtualBox",
+        "scheduler.dispatch.rules.plan_classes:virtualbox_fits",
+    ),
     (
         "A plan class may ask for: acceleration of virtual machines",
-        "scheduler.policy.plan_classes:acceleration_fits",
+        "scheduler.dispatch.rules.plan_classes:acceleration_fits",
     ),
-    ("A plan class may ask for: Linux under Windows", "scheduler.policy.plan_classes:wsl_fits"),
-    ("A plan class may ask for: Docker", "scheduler.policy.plan_classes:docker_fits"),
-    ("A plan class may ask for: a GPU's name", "scheduler.policy.plan_class_gpus:gpu_name_fits"),
+    (
+        "A plan class may ask for: Linux under Windows",
+        "scheduler.dispatch.rules.plan_classes:wsl_fits",
+    ),
+    ("A plan class may ask for: Docker", "scheduler.dispatch.rules.plan_classes:docker_fits"),
+    (
+        "A plan class may ask for: a GPU's name",
+        "scheduler.dispatch.rules.plan_class_gpus:gpu_name_fits",
+    ),
     (
         "A plan class may ask for: a number of GPUs",
-        "scheduler.policy.plan_class_gpus:gpu_count_fits",
+        "scheduler.dispatch.rules.plan_class_gpus:gpu_count_fits",
     ),
-    ("A plan class may ask for: a CUDA version", "scheduler.policy.plan_class_gpus:cuda_fits"),
+    (
+        "A plan class may ask for: a CUDA version",
+        "scheduler.dispatch.rules.plan_class_gpus:cuda_fits",
+    ),
     (
         "A plan class may ask for: a compute capability",
-        "scheduler.policy.plan_class_gpus:compcap_fits",
+        "scheduler.dispatch.rules.plan_class_gpus:compcap_fits",
     ),
-    ("A plan class may ask for: an OpenCL version", "scheduler.policy.plan_class_gpus:opencl_fits"),
-    ("A plan class may ask for: ROCm", "scheduler.policy.plan_class_gpus:rocm_fits"),
-    ("A plan class may ask for: a GPU driver", "scheduler.policy.plan_class_gpus:driver_fits"),
-    ("A plan class may ask for: GPU memory", "scheduler.policy.plan_class_gpus:gpu_memory_fits"),
-    ("A plan class may ask for: a GPU's speed", "scheduler.policy.plan_class_gpus:gpu_speed_fits"),
+    (
+        "A plan class may ask for: an OpenCL version",
+        "scheduler.dispatch.rules.plan_class_gpus:opencl_fits",
+    ),
+    ("A plan class may ask for: ROCm", "scheduler.dispatch.rules.plan_class_gpus:rocm_fits"),
+    (
+        "A plan class may ask for: a GPU driver",
+        "scheduler.dispatch.rules.plan_class_gpus:driver_fits",
+    ),
+    (
+        "A plan class may ask for: GPU memory",
+        "scheduler.dispatch.rules.plan_class_gpus:gpu_memory_fits",
+    ),
+    (
+        "A plan class may ask for: a GPU's speed",
+        "scheduler.dispatch.rules.plan_class_gpus:gpu_speed_fits",
+    ),
 )
 
 
 RULES = (
     Switch(
         "A version is published only if its plan class is defined",
-        Code("scheduler.operations.programs:_is_defined", always(True)),
+        Code("scheduler.apps.programs:_is_defined", always(True)),
         ("tests/database/test_app_versions.py", "tests/database/test_import_apps.py"),
     ),
     *(Switch(rule, Code(where, always("")), TESTS) for rule, where in _REQUIREMENTS),
     Switch(
         "A value of a plan class that makes no sense is refused",
-        Code("scheduler.policy.plan_class_specs:_misfit", always(None)),
+        Code("scheduler.dispatch.rules.plan_class_specs:_misfit", always(None)),
         TESTS,
     ),
     Switch(
         "Contradictions in a plan class are refused",
-        Code("scheduler.policy.plan_class_specs:_contradictions", always([])),
+        Code("scheduler.dispatch.rules.plan_class_specs:_contradictions", always([])),
         TESTS,
     ),
     Switch(
         "A plan class in use stays",
-        Code("scheduler.operations.plan_classes:users_of", always(())),
+        Code("scheduler.apps.plan_class_store:users_of", always(())),
         ("tests/database/test_plan_classes.py",),
     ),
     Switch(
         "Hardware classes tell systems apart",
-        Code("scheduler.policy.hr:_system", always(256)),
+        Code("scheduler.dispatch.rules.homogeneous_redundancy:_system", always(256)),
         ("tests/pure/policy/test_hr.py",),
     ),
     Switch(
         "The coarse hardware class tells architectures apart",
-        Code("scheduler.policy.hr:_coarse", always(2)),
+        Code("scheduler.dispatch.rules.homogeneous_redundancy:_coarse", always(2)),
         ("tests/pure/policy/test_hr.py",),
     ),
     Switch(
         "The fine hardware class tells processor families apart",
-        Code("scheduler.policy.hr:_fine", always(2)),
+        Code("scheduler.dispatch.rules.homogeneous_redundancy:_fine", always(2)),
         ("tests/pure/policy/test_hr.py",),
     ),
     Switch(
         "The census divides hosts into equal groups",
-        Code("scheduler.policy.size_classes:boundaries", always([])),
+        Code("scheduler.dispatch.rules.size_classes:boundaries", always([])),
         ("tests/pure/policy/test_size_classes.py",),
     ),
     Switch(
         "A venue's preferences replace the general ones",
-        Code("scheduler.wire.project_prefs:_of_venue", lambda children, *_args: children),
+        Code("scheduler.boinc.wire.project_prefs:_of_venue", lambda children, *_args: children),
         ("tests/pure/wire/test_project_prefs.py",),
     ),
 )

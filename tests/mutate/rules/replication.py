@@ -33,53 +33,53 @@ RULES = (
     ),
     Switch(
         "A refusal counts at once where no version could ever fit",
-        Code("scheduler.queries.catalog:Catalog.never_fits", always(False)),
+        Code("scheduler.dispatch.catalog:Catalog.never_fits", always(False)),
         ("tests/faces/test_choosing.py",),
     ),
     Switch(
         "So many errors are borne, and not one more",
-        Code("scheduler.policy.replication:has_too_many_errors", always(False)),
+        Code("scheduler.results.rules.replication:has_too_many_errors", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "An app may end a workunit of which every account that is about had its turn",
-        Code("scheduler.policy.replication:has_no_other_host", always(False)),
+        Code("scheduler.results.rules.replication:has_no_other_host", always(False)),
         (TRANSITIONER,),
     ),
     Switch(
         "So many time-outs are borne, and not one more",
-        Code("scheduler.policy.replication:has_too_many_timeouts", always(False)),
+        Code("scheduler.results.rules.replication:has_too_many_timeouts", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "So many successes without agreement are borne",
-        Code("scheduler.policy.replication:has_too_many_successes", always(False)),
+        Code("scheduler.results.rules.replication:has_too_many_successes", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "So many results are made in all",
-        Code("scheduler.policy.replication:_is_out_of_results", always(False)),
+        Code("scheduler.results.rules.replication:_is_out_of_results", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "What volunteers abort is no error",
-        Code("scheduler.policy.replication:EXIT_ABORTED_BY_USER", -1),
+        Code("scheduler.results.rules.replication:EXIT_ABORTED_BY_USER", -1),
         (REPLICATION,),
     ),
     Switch(
         "Answers of which no two agree are named so",
-        Code("scheduler.policy.replication:_nobody_agrees", always(False)),
+        Code("scheduler.results.rules.replication:_nobody_agrees", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "What nobody may have fails its workunit",
-        Code("scheduler.policy.replication:_is_unsendable", always(False)),
+        Code("scheduler.results.rules.replication:_is_unsendable", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "A result that nobody may have is COULDNT_SEND",
         Code(
-            "scheduler.policy.settled:drop_unsent",
+            "scheduler.results.rules.settled:drop_unsent",
             made=lambda original: lambda result, because, failures=(): original(result, because),
         ),
         (
@@ -89,43 +89,43 @@ RULES = (
     ),
     Switch(
         "The class of hosts is forgotten when only errors came",
-        Code("scheduler.policy.replication:_only_errors_came", always(False)),
+        Code("scheduler.results.rules.replication:_only_errors_came", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "Outputs are kept for their submitter until he retires their batch",
-        Code("scheduler.policy.settled:outputs_are_kept", always(False)),
+        Code("scheduler.results.rules.settled:outputs_are_kept", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
     Switch(
         "Inputs of what failed are kept for it to be tried again",
-        Code("scheduler.policy.settled:inputs_are_kept", always(False)),
+        Code("scheduler.results.rules.settled:inputs_are_kept", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
     Switch(
         "What waits for a batch that failed fails with it",
-        Code("scheduler.policy.replication:dependency_failed", always(False)),
+        Code("scheduler.results.rules.replication:dependency_failed", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
     Switch(
         "A batch waits until the one that it follows has no open workunit",
-        Code("scheduler.operations.new_batches:is_running", always(False)),
+        Code("scheduler.work.submission.new_batches:is_running", always(False)),
         (BATCH_ENDS,),
     ),
     Switch(
         "A failed workunit that was tried again fails nobody",
-        Sql("lock_predecessor", "AND workunit.retried_as IS NULL", ""),
+        Sql("work/lock_predecessor", "AND workunit.retried_as IS NULL", ""),
         (BATCH_ENDS,),
     ),
     Switch(
         "A workunit expires at its end",
-        Code("scheduler.policy.replication:_has_expired", always(False)),
+        Code("scheduler.results.rules.replication:_has_expired", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "A broadcast workunit gets no replicas",
         Code(
-            "scheduler.policy.replication:replicas_wanted",
+            "scheduler.results.rules.replication:replicas_wanted",
             lambda w, c: max(0, min(w.target_nresults - c.alive, w.max_total_results - c.total)),
         ),
         (REPLICATION,),
@@ -133,14 +133,14 @@ RULES = (
     Switch(
         "A broadcast workunit is judged at its end",
         Code(
-            "scheduler.policy.replication:_is_worth_validating",
+            "scheduler.results.rules.replication:_is_worth_validating",
             lambda w, c, **_: c.fresh > 0 and c.successes >= w.min_quorum,
         ),
         (REPLICATION,),
     ),
     Switch(
         "Staff may have an answer judged anew",
-        Code("scheduler.policy.replication:may_be_reopened", always(False)),
+        Code("scheduler.results.rules.replication:may_be_reopened", always(False)),
         (REPLICATION,),
     ),
     Switch(
@@ -168,27 +168,27 @@ RULES = (
     ),
     Switch(
         "The safety net looks again",
-        Code("scheduler.policy.replication:LOOK_AGAIN_AFTER", NEVER),
+        Code("scheduler.results.rules.replication:LOOK_AGAIN_AFTER", NEVER),
         (REPLICATION,),
     ),
     Switch(
         "A success after its credit deadline is too late",
-        Code("scheduler.policy.settled:came_after_credit_deadline", always(False)),
+        Code("scheduler.results.rules.settled:came_after_credit_deadline", always(False)),
         (REPLICATION,),
     ),
     Switch(
         "A success without files to compare with is too late",
-        Code("scheduler.policy.settled:canonical_is_kept", always(True)),
+        Code("scheduler.results.rules.settled:canonical_is_kept", always(True)),
         (REPLICATION,),
     ),
     Switch(
         "Files are kept for the app's delay",
-        Code("scheduler.policy.settled:files_kept_until", always(None)),
+        Code("scheduler.results.rules.settled:files_kept_until", always(None)),
         (REPLICATION,),
     ),
     Switch(
         "Outputs wait for those who may come late",
-        Code("scheduler.policy.settled:_may_still_come", always(False)),
+        Code("scheduler.results.rules.settled:_may_still_come", always(False)),
         (REPLICATION,),
     ),
     Switch(
@@ -229,7 +229,7 @@ RULES = (
     Switch(
         "Files that come after everything else was deleted go too",
         Sql(
-            "settle_reports",
+            "results/settle_reports",
             "CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END",
             "r.file_delete_state",
         ),
@@ -237,7 +237,7 @@ RULES = (
     ),
     Switch(
         "So many hosts are refused before a result is given up",
-        Code("scheduler.policy.sendability:is_unsendable", always(False)),
+        Code("scheduler.dispatch.rules.sendability:is_unsendable", always(False)),
         (
             SENDABILITY,
             TIMEOUTS,
@@ -245,7 +245,7 @@ RULES = (
     ),
     Switch(
         "Operators hear of a result that is hard to send",
-        Code("scheduler.policy.sendability:is_nearly", always(False)),
+        Code("scheduler.dispatch.rules.sendability:is_nearly", always(False)),
         (TIMEOUTS,),
     ),
     Switch(
@@ -318,17 +318,17 @@ RULES = (
     ),
     Switch(
         "Nothing times out while volunteers cannot reach the server",
-        Code("scheduler.policy.outages:is_silent", always(False)),
+        Code("scheduler.results.rules.deadline_moves:is_silent", always(False)),
         (TIMEOUTS,),
     ),
     Switch(
         "Outages move deadlines before anything times out",
-        Sql("read_signs", "AS is_pending", "AND FALSE AS is_pending"),
+        Sql("results/read_signs", "AS is_pending", "AND FALSE AS is_pending"),
         (TIMEOUTS,),
     ),
     Switch(
         "Deadlines move by an outage",
-        Code("scheduler.policy.outages:moved", lambda deadline, **_: deadline),
+        Code("scheduler.results.rules.deadline_moves:moved", lambda deadline, **_: deadline),
         (
             OUTAGES,
             OUTAGES_KEPT,
@@ -336,7 +336,7 @@ RULES = (
     ),
     Switch(
         "Nobody is given the same hour twice",
-        Code("scheduler.policy.outages:uncovered", lambda span, others: (span,)),
+        Code("scheduler.results.rules.deadline_moves:uncovered", lambda span, others: (span,)),
         (
             OUTAGES,
             OUTAGES_KEPT,
@@ -344,25 +344,29 @@ RULES = (
     ),
     Switch(
         "A silence that was too long is an outage",
-        Sql("beat", "was.seen_at + %(outage_after)s::interval < %(now)s::timestamptz", "FALSE"),
+        Sql(
+            "results/beat",
+            "was.seen_at + %(outage_after)s::interval < %(now)s::timestamptz",
+            "FALSE",
+        ),
         (OUTAGES_KEPT,),
     ),
     Switch(
         "Nothing is antique that is younger than the oldest unassimilated workunit",
         Code(
-            "scheduler.operations.antiques:antique_before",
+            "scheduler.files.antiques:antique_before",
             lambda *args, **kwargs: kwargs["now"] if "now" in kwargs else args[-1],
         ),
         (ANTIQUES,),
     ),
     Switch(
         "What a living result needs is not antique",
-        Sql("read_living_results", "<> 2", "<> file_delete_state"),
+        Sql("files/read_living_results", "<> 2", "<> file_delete_state"),
         (ANTIQUES,),
     ),
     Switch(
         "explain names who asked and why not",
-        Code("scheduler.policy.explanation:explain_sending", always(())),
+        Code("scheduler.work.rules.explanation:explain_sending", always(())),
         (EXPLAIN,),
     ),
 )

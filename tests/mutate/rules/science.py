@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from scheduler.policy import quorum
+from scheduler.results.rules import quorum
 from tests.mutate.switching import Code, Sql, Switch, always
 
 VALIDATOR = "tests/database/test_validator.py"
@@ -18,33 +18,33 @@ REVALIDATE = "tests/database/test_revalidate.py"
 RULES = (
     Switch(
         "What a program wrote to its stderr counts where the app's rule says so",
-        Code("scheduler.policy.reports:own_stderr", always("")),
+        Code("scheduler.results.rules.reports:own_stderr", always("")),
         ("tests/pure/policy/test_success_rules.py",),
     ),
     Switch(
         "Programs are not fetched from the server's own network",
-        Code("scheduler.policy.sources:is_public", always(True)),
+        Code("scheduler.files.rules.sources:is_public", always(True)),
         ("tests/pure/policy/test_sources.py",),
     ),
     Switch(
         "Images are named by their digests",
-        Code("scheduler.policy.packaging:check_image", always(None)),
+        Code("scheduler.apps.rules.packaging:check_image", always(None)),
         ("tests/faces/test_api_publishing.py",),
     ),
     Switch(
         "A program that did not end by itself is no success",
-        Code("scheduler.policy.reports:_ended_by_itself", always(True)),
+        Code("scheduler.results.rules.reports:_ended_by_itself", always(True)),
         ("tests/pure/policy/test_success_rules.py",),
     ),
     Switch(
         "The best-supported result is canonical",
-        Code("scheduler.policy.quorum:majority", always(1)),
+        Code("scheduler.results.rules.quorum:majority", always(1)),
         ("tests/pure/policy/test_quorum.py",),
     ),
     Switch(
         "Late successes are compared with the canonical result",
         Code(
-            "scheduler.policy.quorum:check_late",
+            "scheduler.results.rules.quorum:check_late",
             lambda candidates, canonical, **_: quorum.Consensus(canonical=canonical.id),
         ),
         (
@@ -54,7 +54,7 @@ RULES = (
     ),
     Switch(
         "A suspicious result is not believed alone",
-        Code("scheduler.policy.quorum:doubt", lambda found, _suspicious: found),
+        Code("scheduler.results.rules.quorum:doubt", lambda found, _suspicious: found),
         ("tests/pure/policy/test_quorum.py", SCIENCE),
     ),
     Switch(
@@ -260,7 +260,7 @@ RULES = (
     Switch(
         "parked retry tries at once",
         Sql(
-            "retry_science",
+            "health/retry_science",
             "WHEN EXISTS (SELECT FROM forgotten AS f WHERE f.stage = 2 AND f.subject_id = w.id) THEN NULL",
             "WHEN FALSE THEN NULL",
         ),
@@ -273,7 +273,7 @@ RULES = (
     ),
     Switch(
         "Only what can be is validated anew",
-        Sql("choose_revalidation", "WHEN w.assimilate_state = 2 THEN 'assimilated'", ""),
+        Sql("results/choose_revalidation", "WHEN w.assimilate_state = 2 THEN 'assimilated'", ""),
         (REVALIDATE,),
     ),
 )

@@ -15,60 +15,60 @@ API = "tests/faces/test_api_submissions.py"
 RULES = (
     Switch(
         "What a batch shall be is judged before it is made",
-        Code("scheduler.policy.submission:batch_faults", always(())),
+        Code("scheduler.work.submission.rules.new_workunits:batch_faults", always(())),
         (API,),
     ),
     Switch(
         "Nobody has more unfinished workunits than he may",
-        Code("scheduler.operations.quotas:require_workunits", always(None)),
+        Code("scheduler.people.quotas:require_workunits", always(None)),
         (API,),
     ),
     Switch(
         "Nobody has more bytes kept than he may",
-        Code("scheduler.operations.quotas:require_bytes", always(None)),
+        Code("scheduler.people.quotas:require_bytes", always(None)),
         (API, "tests/faces/test_api_files.py"),
     ),
     Switch(
         "Kept outputs count in what somebody may keep",
-        Code("scheduler.operations.quotas:kept_output_bytes", always(0)),
+        Code("scheduler.people.quotas:kept_output_bytes", always(0)),
         (API,),
     ),
     Switch(
         "Who sends nothing has no turn",
-        Code("scheduler.api.submissions:_turn_given_up", nullcontext),
+        Code("scheduler.api.endpoints.submissions:_turn_given_up", nullcontext),
         (API,),
     ),
     Switch(
         "Managers of an app do not set its weight or its credit",
-        Code("scheduler.policy.app_rights:reserved", always([])),
+        Code("scheduler.apps.rules.app_rights:reserved", always([])),
         (APP_RIGHTS,),
     ),
     Switch(
         "Where nobody says a number of a template's, BOINC's hold",
-        Code("scheduler.policy.templated:BOINC_DEFAULTS", {}),
+        Code("scheduler.boinc_submission.rules.templated:BOINC_DEFAULTS", {}),
         (TEMPLATED,),
     ),
     Switch(
         "Limits below the first results are raised to their number",
-        Code("scheduler.policy.templated:_roomy", unchanged),
+        Code("scheduler.boinc_submission.rules.templated:_roomy", unchanged),
         (TEMPLATED,),
     ),
     Switch(
         "A constant file takes none of the submission's",
         Code(
-            "scheduler.facts.templates:TemplateInput.is_constant",
+            "scheduler.boinc_submission.facts:TemplateInput.is_constant",
             property(always(False)),
         ),
         (TEMPLATED,),
     ),
     Switch(
         "Outputs are for whom they belong to",
-        Code("scheduler.queries.remote_outputs:_is_same", always(True)),
+        Code("scheduler.boinc_submission.remote_outputs:_is_same", always(True)),
         (SUBMISSION,),
     ),
     Switch(
         "A batch is filled once",
-        Code("scheduler.operations.remote_submission:_to_fill", always(None)),
+        Code("scheduler.boinc_submission.remote_submission:_to_fill", always(None)),
         (SUBMISSION,),
     ),
     Switch(
@@ -88,7 +88,7 @@ RULES = (
     ),
     Switch(
         "Repeated slashes in an address count as one",
-        Code("scheduler.policy.addresses:collapse_slashes", unchanged),
+        Code("scheduler.boinc.rules.addresses:collapse_slashes", unchanged),
         ("tests/faces/test_repeated_slashes.py",),
     ),
 )

@@ -17,123 +17,133 @@ MAINTENANCE = "tests/database/test_maintenance.py"
 RULES = (
     Switch(
         "The tail of a batch is hurried on",
-        Code("scheduler.policy.tails:is_tail", always(False)),
+        Code("scheduler.work.rules.batch_tails:is_tail", always(False)),
         (BATCH_TAILS,),
     ),
     Switch(
         "Only a tail is hurried on",
-        Code("scheduler.policy.tails:is_tail", always(True)),
+        Code("scheduler.work.rules.batch_tails:is_tail", always(True)),
         (BATCH_TAILS,),
     ),
     Switch(
         "The first move of a row is its birth",
-        Sql("first_moves_are_known", "first_move.source <> 0", "FALSE", "scheduler.sql.invariants"),
+        Sql(
+            "first_moves_are_known",
+            "first_move.source <> 0",
+            "FALSE",
+            "scheduler.health.invariant_sql",
+        ),
         ("tests/database/test_fsck.py",),
     ),
     Switch(
         "Answers that are missing are found",
-        Code("scheduler.queries.file_checks:wrong_answers", always([])),
+        Code("scheduler.files.file_checks:wrong_answers", always([])),
         ("tests/database/test_fsck.py",),
     ),
     Switch(
         "Uploads of no result are found",
-        Code("scheduler.queries.file_checks:stray_uploads", always([])),
+        Code("scheduler.files.file_checks:stray_uploads", always([])),
         ("tests/database/test_fsck.py",),
     ),
     Switch(
         "A bare count of dependencies is refused",
-        Code("scheduler.policy.submission:_release", always(())),
+        Code("scheduler.work.submission.rules.new_workunits:_release", always(())),
         (SUBMISSION, "tests/database/test_submit.py"),
     ),
     Switch(
         "A size class is one of the app's",
-        Code("scheduler.policy.aiming:_size", always(())),
+        Code("scheduler.work.submission.rules.aiming:_size", always(())),
         (AIMING,),
     ),
     Switch(
         "A broadcast needs an end and the trivial validator",
-        Code("scheduler.policy.aiming:_broadcast", always(())),
+        Code("scheduler.work.submission.rules.aiming:_broadcast", always(())),
         (AIMING,),
     ),
-    Switch("A target exists", Code("scheduler.policy.aiming:_target", always(())), (AIMING,)),
+    Switch(
+        "A target exists",
+        Code("scheduler.work.submission.rules.aiming:_target", always(())),
+        (AIMING,),
+    ),
     Switch(
         "Adaptive replication needs room",
-        Code("scheduler.policy.aiming:_adaptive", always(())),
+        Code("scheduler.work.submission.rules.aiming:_adaptive", always(())),
         (AIMING,),
     ),
     Switch(
         "A moment that no program reads is refused",
-        Code("scheduler.policy.submission:_is_unreadable", always(False)),
+        Code("scheduler.work.submission.rules.new_workunits:_is_unreadable", always(False)),
         (SUBMISSION,),
     ),
     Switch(
         "A command line has an end",
-        Code("scheduler.policy.submission:_line_fault", always(None)),
+        Code("scheduler.work.submission.rules.new_workunits:_line_fault", always(None)),
         (SUBMISSION,),
     ),
     Switch(
         "What is told of a workunit can be kept, and has an end",
-        Code("scheduler.policy.submission:_meta_fault", always(None)),
+        Code("scheduler.work.submission.rules.new_workunits:_meta_fault", always(None)),
         (SUBMISSION,),
     ),
     Switch(
         "Idle submitters save nothing up",
-        Code("scheduler.policy.shares:logical_start", lambda before, *_a, **_k: before),
+        Code(
+            "scheduler.work.submission.rules.share_priorities:logical_start",
+            lambda before, *_a, **_k: before,
+        ),
         (SHARES,),
     ),
     Switch(
         "A wish of a submitter is not followed where shares are fair",
-        Code("scheduler.operations.submission_checks:may_wish", always(True)),
+        Code("scheduler.work.submission.submission_checks:may_wish", always(True)),
         (SHARES_KEPT,),
     ),
     Switch(
         "An accelerated batch is sent before others",
-        Sql("accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
+        Sql("work/accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
         (BATCHES,),
     ),
     Switch(
         "Inputs that no computer has room for are warned of",
-        Code("scheduler.policy.submission:Survey.add_inputs", always(None)),
+        Code("scheduler.work.submission.rules.new_workunits:Survey.add_inputs", always(None)),
         ("tests/faces/test_api_submissions.py",),
     ),
     Switch(
         "A missing account is named while work waits for it",
-        Code("scheduler.policy.standstill:_of_turns", always(())),
+        Code("scheduler.health.rules.standstill_causes:_of_turns", always(())),
         (STANDSTILL,),
     ),
     Switch(
         "A project that no computer contacts says so",
-        Code("scheduler.policy.standstill:_of_contacts", always(())),
+        Code("scheduler.health.rules.standstill_causes:_of_contacts", always(())),
         (STANDSTILL,),
     ),
     Switch(
         "Refusals before the newest version explain nothing",
         Sql(
-            "read_unsent_waits",
+            "health/read_unsent_waits",
             "AND refusal.at >= waiting.newest_at",
             "",
-            "scheduler.queries",
         ),
         (STANDSTILL,),
     ),
     Switch(
         "Purged work stays in the totals",
         Sql(
-            "count_workunits",
+            "health/count_workunits",
             "coalesce(purged.done, 0) AS purged_done",
             "0 AS purged_done",
-            "scheduler.queries",
         ),
         (COUNTS,),
     ),
     Switch(
         "Large tables are counted again in time",
-        Code("scheduler.queries.counts:Counts.serves", always(True)),
+        Code("scheduler.health.counts:Counts.serves", always(True)),
         (COUNTS,),
     ),
     Switch(
         "Maintenance turns requests away",
-        Code("scheduler.operations.maintenance:stops_scheduler", always(None)),
+        Code("scheduler.health.maintenance:stops_scheduler", always(None)),
         (MAINTENANCE,),
     ),
     Switch(
@@ -143,7 +153,7 @@ RULES = (
     ),
     Switch(
         "A project that is over sends nothing",
-        Code("scheduler.rpc.conversation:_end_of_project", always(())),
+        Code("scheduler.boinc.conversation:_end_of_project", always(())),
         ("tests/faces/test_choosing.py",),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.policy.addresses import collapse_slashes
+from scheduler.boinc.rules.addresses import collapse_slashes
 
 
 @pytest.mark.parametrize(

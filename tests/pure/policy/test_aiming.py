@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.facts.new_work import Addressees, AppRules, NewWorkunit
-from scheduler.policy import aiming
+from scheduler.work.submission.facts import Addressees, AppRules, NewWorkunit
+from scheduler.work.submission.rules import aiming
 from tests.conftest import NOON
 
 GOOD = NewWorkunit()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.policy.alerts import LATE_AFTER, SILENT_AFTER, Facts, judge
+from scheduler.health.rules.alert_texts import LATE_AFTER, SILENT_AFTER, Facts, judge
 from tests.conftest import NOON
 
 JUST_NOW = NOON - timedelta(seconds=10)

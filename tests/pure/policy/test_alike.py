@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemons import transitioner
-from scheduler.facts.work import ResultFacts, WorkunitFacts
-from scheduler.policy.replication import judge
+from scheduler.results.facts import ResultFacts, WorkunitFacts
+from scheduler.results.rules.replication import judge
 from tests.builders import WORDS, a_workunit
 from tests.conftest import NOON
 

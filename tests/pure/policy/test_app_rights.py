@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.policy.app_rights import reserved
+from scheduler.apps.rules.app_rights import reserved
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from math import inf, isclose, log
 
 import pytest
 
-from scheduler.policy.credit import (
+from scheduler.credit.rules.credit import (
     Effort,
     amount,
     low_average,

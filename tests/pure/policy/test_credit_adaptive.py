@@ -9,9 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.policy import credit_adaptive as adaptive
-from scheduler.policy.credit import COBBLESTONE, MAX_GRANTED, OF_VERSION, Effort, running_average
-from scheduler.policy.credit_adaptive import Claim, Known, VersionAverage
+from scheduler.credit.rules import adaptive_credit as adaptive
+from scheduler.credit.rules.adaptive_credit import Claim, Known, VersionAverage
+from scheduler.credit.rules.credit import (
+    COBBLESTONE,
+    MAX_GRANTED,
+    OF_VERSION,
+    Effort,
+    running_average,
+)
 
 #: An honest host: an hour at two gigaflops is what the scientist estimated.
 HOUR = Effort(3600, 3600, 2e9)

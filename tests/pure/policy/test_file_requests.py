@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.policy.file_requests import Asked, Fate, Kind, judge
+from scheduler.files.rules.request_verdicts import Asked, Fate, Kind, judge
 from tests.conftest import NOON
 
 NEVER, NOW_, LONG_AGO = None, NOON - timedelta(minutes=1), NOON - timedelta(hours=2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.facts.hosts import HostDescription
-from scheduler.policy.gates import why_barred
+from scheduler.dispatch.rules.barred_hosts import why_barred
+from scheduler.hosts.facts import HostDescription
 
 HOST = HostDescription(
     os_name="Microsoft Windows 7",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.hr import COARSE, FINE, NONE, UNKNOWN, hr_class
+from scheduler.dispatch.rules.homogeneous_redundancy import COARSE, FINE, NONE, UNKNOWN, hr_class
 
 LINUX, WINDOWS, DARWIN, FREEBSD, ANDROID = 256, 384, 512, 640, 768
 

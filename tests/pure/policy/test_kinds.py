@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.facts.hosts import AppFacts, Candidate, HostFacts, Record, VersionFacts
-from scheduler.policy.fit import SENSOR, Judge, Rules
-from scheduler.policy.limits import Rooms
+from scheduler.dispatch.rules.fit import SENSOR, Judge, Rules
+from scheduler.dispatch.rules.host_limits import Rooms
+from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts
 
 TODAY = datetime(2026, 1, 1, tzinfo=UTC).date()
 

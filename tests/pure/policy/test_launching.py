@@ -7,7 +7,7 @@ import shlex
 
 from hypothesis import given, strategies
 
-from scheduler.policy import launching
+from scheduler.dispatch.rules import launching
 
 TEXTS = strategies.text(strategies.characters(blacklist_characters="\0", codec="utf-8"))
 

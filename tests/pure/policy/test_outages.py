@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.outages import Span, is_silent, moved, overlap, uncovered
+from scheduler.results.rules.deadline_moves import Span, is_silent, moved, overlap, uncovered
 from tests.builders import later
 from tests.conftest import NOON
 

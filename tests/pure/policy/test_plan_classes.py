@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.facts.machines import Gpu, Machine, Usage
-from scheduler.policy.plan_classes import KEYS, BadPlanClass, parse, usage
+from scheduler.dispatch.rules.plan_classes import KEYS, BadPlanClass, parse, usage
+from scheduler.hosts.machines import Gpu, Machine, Usage
 
 PAGE = (Path(__file__).parents[3] / "docs" / "plan-classes.md").read_text(encoding="utf-8")
 

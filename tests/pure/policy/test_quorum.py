@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.quorum import Candidate, check_late, check_set, doubt, majority
+from scheduler.results.rules.quorum import Candidate, check_late, check_set, doubt, majority
 
 
 def candidates(answers):

@@ -24,8 +24,8 @@ from scheduler.lifecycle import (
     ValidateState,
     check,
 )
-from scheduler.policy import replication
-from scheduler.policy.replication import LOOK_AGAIN_AFTER, judge
+from scheduler.results.rules import replication
+from scheduler.results.rules.replication import LOOK_AGAIN_AFTER, judge
 from tests.builders import WORDS, a_result, a_workunit, later, with_result
 from tests.conftest import NOON
 

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import ProjectConfig
-from scheduler.facts.hosts import (
+from scheduler.dispatch.rules import estimates, host_limits, lost_results, selection, trust
+from scheduler.dispatch.rules.host_limits import Rooms
+from scheduler.dispatch.rules.selection import Choice, Refusal
+from scheduler.hosts.facts import (
     AppFacts,
     Assignment,
     Candidate,
@@ -24,11 +27,9 @@ from scheduler.facts.hosts import (
     VersionFacts,
     Wish,
 )
-from scheduler.facts.machines import Gpu, Machine
+from scheduler.hosts.machines import Gpu, Machine
 from scheduler.lifecycle import Outcome, ResultState
-from scheduler.policy import estimates, limits, lost, reports, selection, trust
-from scheduler.policy.limits import Rooms
-from scheduler.policy.selection import Choice, Refusal
+from scheduler.results.rules import reports
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -540,17 +541,17 @@ def test_never_more_is_needed_than_there_is_room_for(
 )
 def test_a_host_holds_and_is_given_so_many_at_most(facts: dict[str, Any], room: int) -> None:
     config = ProjectConfig(max_results_per_rpc=2, max_in_progress_per_cpu=4)
-    assert limits.rooms_for(a_host(**facts), config, apps=[], versions={}).total == room
+    assert host_limits.rooms_for(a_host(**facts), config, apps=[], versions={}).total == room
 
 
 @pytest.mark.parametrize(
     ("app", "held", "cpu", "gpu"),
     [
-        ({}, {}, limits.BOUNDLESS, limits.BOUNDLESS),
-        ({"max_in_progress_per_cpu": 3}, {(1, 1): 1}, 5, limits.BOUNDLESS),
-        ({"max_in_progress_per_gpu": 3}, {(1, 2): 1}, limits.BOUNDLESS, 5),
+        ({}, {}, host_limits.BOUNDLESS, host_limits.BOUNDLESS),
+        ({"max_in_progress_per_cpu": 3}, {(1, 1): 1}, 5, host_limits.BOUNDLESS),
+        ({"max_in_progress_per_gpu": 3}, {(1, 2): 1}, host_limits.BOUNDLESS, 5),
         ({"max_in_progress_per_host": 3}, {(1, 1): 1, (1, 2): 1}, 1, 1),
-        ({"max_in_progress_per_cpu": 1}, {(2, 1): 9}, 2, limits.BOUNDLESS),
+        ({"max_in_progress_per_cpu": 1}, {(2, 1): 9}, 2, host_limits.BOUNDLESS),
         ({"non_cpu_intensive": True}, {}, 1, 1),
         ({"non_cpu_intensive": True}, {(1, 1): 1}, 0, 0),
     ],
@@ -561,7 +562,7 @@ def test_an_app_has_limits_by_cpu_by_gpu_and_by_host(
     machine = Machine(gpus=(Gpu(kind="nvidia", count=2),))
     host = a_host(ncpus=2, machine=machine, held=held)
     versions = {1: a_version(), 2: a_version(**NVIDIA)}
-    rooms = limits.rooms_for(host, ProjectConfig(), apps=[an_app(**app)], versions=versions)
+    rooms = host_limits.rooms_for(host, ProjectConfig(), apps=[an_app(**app)], versions=versions)
     assert (rooms.left(1, on_gpu=False), rooms.left(1, on_gpu=True)) == (cpu, gpu)
 
 
@@ -710,14 +711,14 @@ def a_held(name: str = "w_0", **facts: Any) -> HeldResult:
         ({}, False, "resend"),
         ({"has_canonical": True}, False, "give_up"),
         ({"cancelled": True}, False, "give_up"),
-        ({"resent_count": lost.MOST_RESENDS}, False, "give_up"),
+        ({"resent_count": lost_results.MOST_RESENDS}, False, "give_up"),
         ({"state": int(ResultState.NO_REPLY)}, False, ""),
         ({"host_id": 2}, False, ""),
     ],
 )
 def test_what_to_say_of_a_result(facts: dict[str, Any], listed: bool, said: str) -> None:
     names = ["w_0"] if listed else []
-    holdings = lost.review([a_held(**facts)], host_id=1, listed=names, reported=[])
+    holdings = lost_results.review([a_held(**facts)], host_id=1, listed=names, reported=[])
     found = {
         kind: len(getattr(holdings, kind))
         for kind in ("abort", "abort_if_not_started", "resend", "give_up")
@@ -732,46 +733,46 @@ def test_all_that_was_assigned_counts_as_held_acknowledged_or_not() -> None:
         a_held("lost_0", id=3, acknowledged=False, app_version_id=2),
         a_held("over_0", id=4, state=int(ResultState.SUCCESS)),
     ]
-    holdings = lost.review(known, host_id=1, listed=["listed_0", "new_0"], reported=[])
+    holdings = lost_results.review(known, host_id=1, listed=["listed_0", "new_0"], reported=[])
     assert holdings.held == {(1, 1): 2, (1, 2): 1}
     assert holdings.acknowledge == [2]
 
 
 def test_a_result_reported_in_the_same_request_is_not_lost() -> None:
-    holdings = lost.review([a_held()], host_id=1, listed=[], reported=["w_0"])
+    holdings = lost_results.review([a_held()], host_id=1, listed=[], reported=["w_0"])
     assert holdings.resend == []
 
 
 def test_a_lost_result_keeps_its_deadline_while_it_can_be_met() -> None:
     held = a_held()
-    assert lost.new_deadline(held, now=NOON) == held.report_deadline
+    assert lost_results.new_deadline(held, now=NOON) == held.report_deadline
     late = NOON + timedelta(hours=23, minutes=59, seconds=30)
-    assert lost.new_deadline(held, now=late) == late + held.delay_bound
+    assert lost_results.new_deadline(held, now=late) == late + held.delay_bound
 
 
 def test_a_lost_result_gets_a_new_deadline_where_the_host_is_too_seldom_active() -> None:
     held = a_held(seconds=3600.0)
     now = held.report_deadline - timedelta(hours=3)
-    assert lost.new_deadline(held, now=now, active_fraction=0.5) == held.report_deadline
-    assert lost.new_deadline(held, now=now, active_fraction=0.25) == now + held.delay_bound
+    assert lost_results.new_deadline(held, now=now, active_fraction=0.5) == held.report_deadline
+    assert lost_results.new_deadline(held, now=now, active_fraction=0.25) == now + held.delay_bound
 
 
 def test_a_lost_result_gets_a_new_deadline_where_the_queue_is_too_long_for_the_old_one() -> None:
     held = a_held(seconds=3600.0)
     now = held.report_deadline - timedelta(hours=3)
-    assert lost.new_deadline(held, now=now, queued_seconds=7200.0) == held.report_deadline
-    assert lost.new_deadline(held, now=now, queued_seconds=7201.0) == now + held.delay_bound
+    assert lost_results.new_deadline(held, now=now, queued_seconds=7200.0) == held.report_deadline
+    assert lost_results.new_deadline(held, now=now, queued_seconds=7201.0) == now + held.delay_bound
 
 
 def test_a_lost_result_that_would_miss_a_new_deadline_too_is_not_sent_again() -> None:
     held = a_held(seconds=3600.0)
-    assert lost.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0) is not None
-    assert lost.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0 + 1) is None
+    assert lost_results.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0) is not None
+    assert lost_results.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0 + 1) is None
 
 
 def test_an_empty_queue_takes_a_lost_result_back_however_slow_the_host_is() -> None:
     held = a_held(seconds=48 * 3600.0)
-    assert lost.new_deadline(held, now=NOON) == NOON + held.delay_bound
+    assert lost_results.new_deadline(held, now=NOON) == NOON + held.delay_bound
 
 
 @pytest.mark.parametrize(

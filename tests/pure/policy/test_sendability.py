@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.sendability import is_nearly, is_unsendable
+from scheduler.dispatch.rules.sendability import is_nearly, is_unsendable
 
 
 @pytest.mark.parametrize(

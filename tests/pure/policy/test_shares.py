@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy import shares
-from scheduler.policy.shares import LAST, SHARES_OF_A_PROJECT, Entitlement, schedule
+from scheduler.work.submission.rules import share_priorities
+from scheduler.work.submission.rules.share_priorities import (
+    LAST,
+    SHARES_OF_A_PROJECT,
+    Entitlement,
+    schedule,
+)
 from tests.conftest import NOON
 
 #: A project in which a workunit of 1e9 operations takes a submitter of one share one second.
@@ -19,7 +24,7 @@ WORK = 60e9
 
 def lined_up(
     count: int, *, share: float, clock: datetime | None = None, now: datetime = NOON
-) -> shares.Schedule:
+) -> share_priorities.Schedule:
     return schedule(
         [WORK] * count, logical_start_at=clock, entitlement=Entitlement(share, SPEED), now=now
     )
@@ -34,13 +39,15 @@ def order(**priorities: tuple[int, ...]) -> list[str]:
 def test_work_starts_now_and_each_piece_where_the_one_before_ends():
     found = lined_up(3, share=1)
     assert [found.priorities[0] - p for p in found.priorities] == [0, 60, 120]
-    assert found.priorities[0] == shares.priority_at(NOON)
+    assert found.priorities[0] == share_priorities.priority_at(NOON)
     assert found.logical_start_at == NOON + timedelta(seconds=180)
 
 
 def test_an_earlier_start_is_a_higher_priority_and_every_share_is_below_zero():
-    assert shares.priority_at(NOON) > shares.priority_at(NOON + timedelta(seconds=1))
-    assert shares.priority_at(shares.EPOCH - timedelta(days=1)) == -1
+    assert share_priorities.priority_at(NOON) > share_priorities.priority_at(
+        NOON + timedelta(seconds=1)
+    )
+    assert share_priorities.priority_at(share_priorities.EPOCH - timedelta(days=1)) == -1
 
 
 def test_shares_of_one_and_three_are_sent_one_to_three():
@@ -68,7 +75,7 @@ def test_who_was_idle_saves_nothing_up():
 
 def test_who_ran_ahead_goes_on_from_there():
     ahead = NOON + timedelta(hours=1)
-    assert lined_up(1, share=1, clock=ahead).priorities == (shares.priority_at(ahead),)
+    assert lined_up(1, share=1, clock=ahead).priorities == (share_priorities.priority_at(ahead),)
 
 
 @given(st.integers(1, 500), st.floats(0.01, 100))
@@ -88,4 +95,4 @@ def test_without_a_share_work_is_last_and_the_clock_stands():
 def test_a_lifetime_of_work_keeps_within_the_column():
     found = schedule([1e30] * 3, logical_start_at=None, entitlement=Entitlement(1, SPEED), now=NOON)
     assert found.priorities[1:] == (LAST, LAST)
-    assert shares.priority_at(found.logical_start_at) == LAST
+    assert share_priorities.priority_at(found.logical_start_at) == LAST

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.policy.size_classes import boundaries, effective_speed, size_class
+from scheduler.dispatch.rules.size_classes import boundaries, effective_speed, size_class
 
 SPEEDS = st.floats(min_value=1, max_value=1e15)
 

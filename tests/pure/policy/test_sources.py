@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.policy import sources
-from scheduler.policy.sources import BadSource, Place
+from scheduler.files.rules import sources
+from scheduler.files.rules.sources import BadSource, Place
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.policy.standstill import MAX_EXAMINED, HeldFacts, UnsentFacts, waits
+from scheduler.health.rules.standstill_causes import MAX_EXAMINED, HeldFacts, UnsentFacts, waits
 from tests.conftest import NOON
 
 NOTHING = HeldFacts()

@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from scheduler.facts.new_work import NewBatch, NewFile, NewOutput, NewWorkunit
-from scheduler.policy import submission
+from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.work.submission.rules import new_workunits
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
-GUESS = submission.Speed(1e9, hosts=0)
+GUESS = new_workunits.Speed(1e9, hosts=0)
 #: A moment of the year 10000 in UTC.
 LATER_THAN_ALL = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))
 
 
 def said(workunit: NewWorkunit) -> list[str]:
-    found = submission.faults([workunit], max_output_bytes=1 << 30, now=NOON)
+    found = new_workunits.faults([workunit], max_output_bytes=1 << 30, now=NOON)
     return [str(fault) for fault in found.get(0, ())]
 
 
@@ -99,13 +99,13 @@ def test_what_is_impossible_is_said(change: dict[str, object], words: str) -> No
     [(NOON, "is past"), (LATER_THAN_ALL, "not in the years 1970 to 9999")],
 )
 def test_when_a_batch_cannot_expire_is_said(expire_at: datetime, words: str) -> None:
-    [fault] = submission.batch_faults(NewBatch(name="b", expire_at=expire_at), now=NOON)
+    [fault] = new_workunits.batch_faults(NewBatch(name="b", expire_at=expire_at), now=NOON)
     assert words in fault.sentence
 
 
 def test_all_faults_of_all_workunits_are_found_at_once() -> None:
     bad = replace(GOOD, name="?", min_quorum=3, target_nresults=2)
-    found = submission.faults(
+    found = new_workunits.faults(
         [bad, GOOD, replace(GOOD, rsc_fpops_est=-1.0)], max_output_bytes=1 << 30, now=NOON
     )
     assert {index: len(faults) for index, faults in found.items()} == {0: 2, 2: 1}
@@ -113,12 +113,12 @@ def test_all_faults_of_all_workunits_are_found_at_once() -> None:
 
 def test_names_given_twice_are_found_with_their_places() -> None:
     named = [replace(GOOD, name=name) for name in ("a", "b", "a")]
-    assert submission.duplicates([*named, GOOD, GOOD]) == {"a": [0, 2]}
+    assert new_workunits.duplicates([*named, GOOD, GOOD]) == {"a": [0, 2]}
 
 
 def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
-    (warning,) = submission.warnings([workunit], app="a", versions=[1], speed=GUESS)
+    (warning,) = new_workunits.warnings([workunit], app="a", versions=[1], speed=GUESS)
     assert warning == (
         "delay_bound_seconds (2.9 h) is under 3 times the estimated run time (1 h at 1.0 GFLOPS, a guess "
         "while no host has been seen): many results may miss their deadline."
@@ -127,19 +127,19 @@ def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
 
 def test_a_deadline_of_three_run_times_is_not_warned_of() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=3))
-    assert submission.warnings([workunit], app="a", versions=[1], speed=GUESS) == ()
+    assert new_workunits.warnings([workunit], app="a", versions=[1], speed=GUESS) == ()
 
 
 def test_the_speed_of_hosts_that_were_seen_decides_over_the_warning() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
-    fast = submission.Speed(4e9, hosts=7)
-    assert submission.warnings([workunit], app="a", versions=[1], speed=fast) == ()
+    fast = new_workunits.Speed(4e9, hosts=7)
+    assert new_workunits.warnings([workunit], app="a", versions=[1], speed=fast) == ()
     assert str(fast) == "4.0 GFLOPS, the median of the newest 7 hosts"
 
 
 def test_missing_versions_and_outputs_are_warned_of_once() -> None:
     bare = replace(GOOD, outputs=(), app_version_num=7)
-    warnings = submission.warnings([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
+    warnings = new_workunits.warnings([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
     assert warnings == (
         "App a has no version 7 yet: workunits that ask for it wait for it.",
         "No output files are named for 2 of 3 workunits: hosts bring nothing back.",

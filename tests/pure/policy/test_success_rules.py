@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.facts.hosts import Report
+from scheduler.hosts.facts import Report
 from scheduler.lifecycle import Outcome
-from scheduler.policy import reports
+from scheduler.results.rules import reports
 
 QUIET = "<stderr_txt>\n</stderr_txt>\n"
 LOUD = "<message>\nprocess exited with code 3</message>\n<stderr_txt>\ncareful\n</stderr_txt>\n"

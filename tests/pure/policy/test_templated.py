@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduler.facts.new_work import NewFile, NewOutput
-from scheduler.facts.templates import InputTemplate, OutputTemplate, TemplateInput, TemplateOutput
-from scheduler.policy import submission
-from scheduler.policy.templated import (
+from scheduler.boinc_submission.facts import (
+    InputTemplate,
+    OutputTemplate,
+    TemplateInput,
+    TemplateOutput,
+)
+from scheduler.boinc_submission.rules.templated import (
     Described,
     GivenFile,
     Placed,
@@ -18,6 +21,8 @@ from scheduler.policy.templated import (
     WrongFiles,
     templated,
 )
+from scheduler.work.submission.facts import NewFile, NewOutput
+from scheduler.work.submission.rules import new_workunits
 
 NOTHING = InputTemplate()
 MD5 = "0" * 32
@@ -92,7 +97,7 @@ def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
 @pytest.mark.parametrize("seconds", [1e14, 1e300, float("inf")])
 def test_a_deadline_that_nothing_holds_is_left_to_be_refused(seconds: float) -> None:
     workunit = made(numbers={"delay_bound": seconds}).workunit
-    [[fault]] = submission.faults([workunit], max_output_bytes=1 << 30, now=NOON).values()
+    [[fault]] = new_workunits.faults([workunit], max_output_bytes=1 << 30, now=NOON).values()
     assert "a hundred years at most" in str(fault)
 
 

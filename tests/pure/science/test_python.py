@@ -11,7 +11,7 @@ from daemons.science.comparison import Answer, CanonicalUnreadable, Question, co
 from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
 from daemons.science.script import Script
 from daemons.science.validators import UnknownValidator, check, find
-from scheduler.policy.plugins import Plugins
+from scheduler.apps.rules.plugins import Plugins
 
 MODULE = """
 from daemons.science.interfaces import BadOptions, BadOutput

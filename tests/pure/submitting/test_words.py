@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scientist
-from scheduler.policy.submission import NAME_PATTERN
+from scheduler.work.submission.rules.new_workunits import NAME_PATTERN
 from scientist import naming, template, words
 from scientist.errors import UnsafeName, UsageError
 

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[3]
 READ = """
 import re, sys
 from pathlib import Path
-from scheduler.wire import replies, requests, submission
+from scheduler.boinc.wire import replies, requests
+from scheduler.boinc_submission.wire import requests as submission
 
 for path in sorted(Path(sys.argv[1]).rglob("*")):
     body = path.read_bytes() if path.is_file() else b""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.wire import xml
-from scheduler.wire.project_prefs import ProjectPreferences, decode
+from scheduler.boinc.wire import xml
+from scheduler.boinc.wire.project_prefs import ProjectPreferences, decode
 
 NOTHING = ProjectPreferences()
 

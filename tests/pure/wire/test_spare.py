@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.wire import messages, requests
-from scheduler.wire.spare import take_out
+from scheduler.boinc.wire import messages, requests
+from scheduler.boinc.wire.spare import take_out
 
 
 def a_request(number, stderr="done"):

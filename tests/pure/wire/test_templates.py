@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.facts.templates import InputTemplate, OutputTemplate, TemplateInput, TemplateOutput
-from scheduler.wire.template_elements import BadTemplate
-from scheduler.wire.templates import (
+from scheduler.boinc_submission.facts import (
+    InputTemplate,
+    OutputTemplate,
+    TemplateInput,
+    TemplateOutput,
+)
+from scheduler.boinc_submission.wire.template_elements import BadTemplate
+from scheduler.boinc_submission.wire.templates import (
     is_input_template,
     read_input_template,
     read_output_template,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scheduler.wire.requests import decode_request, encode_request
+from scheduler.boinc.wire.requests import decode_request, encode_request
 
 CAPTURED = Path(__file__).parents[2] / "golden" / "captured"
 

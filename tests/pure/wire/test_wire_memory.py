@@ -5,9 +5,9 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import replace
 
-from scheduler.wire import messages as m
-from scheduler.wire.replies import encode_reply
-from scheduler.wire.requests import decode_request
+from scheduler.boinc.wire import messages as m
+from scheduler.boinc.wire.replies import encode_reply
+from scheduler.boinc.wire.requests import decode_request
 
 LENGTH = 8_000_000
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.wire import xml
-from scheduler.wire.requests import decode_request
+from scheduler.boinc.wire import xml
+from scheduler.boinc.wire.requests import decode_request
 
 CAPTURED = Path(__file__).parents[2] / "golden" / "captured"
 REPORT = (CAPTURED / "02_exits").glob("*POST*_cgi.req")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.wire import messages as m
-from scheduler.wire import web
-from scheduler.wire.replies import decode_reply, encode_reply
+from scheduler.boinc.wire import messages as m
+from scheduler.boinc.wire import web
+from scheduler.boinc.wire.replies import decode_reply, encode_reply
 
 REPLIES = Path(__file__).parents[2] / "golden" / "replies"
 REWRITE = os.environ.get("MANYHANDS_REWRITE_GOLDEN") == "1"

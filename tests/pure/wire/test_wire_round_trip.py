@@ -9,10 +9,10 @@ from typing import get_args, get_type_hints
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.wire import messages
-from scheduler.wire.replies import decode_reply, encode_reply
-from scheduler.wire.request_parts import read_preferences
-from scheduler.wire.requests import decode_request, encode_request, number_fields
+from scheduler.boinc.wire import messages
+from scheduler.boinc.wire.replies import decode_reply, encode_reply
+from scheduler.boinc.wire.request_parts import read_preferences
+from scheduler.boinc.wire.requests import decode_request, encode_request, number_fields
 
 CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"])
 TEXTS = st.text(CHARACTERS, max_size=20).map(str.strip)

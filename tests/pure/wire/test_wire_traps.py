@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.wire import messages as m
-from scheduler.wire import xml
-from scheduler.wire.replies import decode_reply, encode_reply
-from scheduler.wire.requests import decode_request, encode_request
+from scheduler.boinc.wire import messages as m
+from scheduler.boinc.wire import xml
+from scheduler.boinc.wire.replies import decode_reply, encode_reply
+from scheduler.boinc.wire.requests import decode_request, encode_request
 
 RESULT = m.ReplyResult(name="wu_0", wu_name="wu", platform="p", version_num=1)
 

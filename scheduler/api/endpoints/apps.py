@@ -1,0 +1,158 @@
+"""Apps: what can be computed, and the rules that its results live by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from rest_framework.response import Response
+
+from scheduler.api.app_bodies import AppOut, ChangedApp, NewApp
+from scheduler.api.authentication import Scope, may, missing
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.filters import Filters, TrueOrFalse, Word
+from scheduler.api.http.operation import operation
+from scheduler.api.http.problems import Problem, parted
+from scheduler.apps import app_versions, apps
+from scheduler.apps.rules import app_rights
+from scheduler.models import Account, App
+from scheduler.models.science import AppKind
+from scheduler.people import submitters
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+
+#: Fields of an app that a token of scope `publish` may change, because programs depend on them.
+_TEMPLATES = frozenset({"input_template", "output_template"})
+
+
+class AppFilters(Filters):
+    """Which apps to list."""
+
+    kind = Word("kind", words=AppKind.values)
+    deprecated = TrueOrFalse("deprecated")
+    beta = TrueOrFalse("beta")
+
+
+class Apps(Endpoint):
+    """All apps."""
+
+    write_scope = Scope.MANAGE
+    queryset = App.objects.none()
+    filterset_class = AppFilters
+    ascending = True
+
+    @operation("List apps", name="list_apps", tag="apps", answer=AppOut, listed=True)
+    def get(self, request: Request) -> Response:
+        """What can be computed here, oldest first."""
+        return self.page(_found(self.account), AppOut)
+
+    @operation(
+        "Create an app",
+        name="create_app",
+        tag="apps",
+        answer=AppOut,
+        status=201,
+        body=NewApp,
+        idempotent=True,
+        problems=(409,),
+    )
+    def post(self, request: Request) -> Response:
+        """Needs the right `manage_apps`. Publish a version afterwards."""
+        wishes = self.body()
+        submitters.require_manage(self.account, None)
+        _refuse_reserved(request, wishes)
+        try:
+            app = apps.create(**wishes, now=self.now)
+        except apps.AppExists as refusal:
+            raise Problem(409, "app_exists", str(refusal)) from refusal
+        except app_versions.UnknownApp as refusal:
+            raise Problem(422, "bad_app_name", str(refusal)) from refusal
+        except apps.BadApp as refusal:
+            raise _bad(refusal) from refusal
+        where = {"Location": f"/api/v1/apps/{app.name}"}
+        return Response(AppOut(_found(self.account).get(pk=app.pk)).data, status=201, headers=where)
+
+
+class OneApp(Endpoint):
+    """One app."""
+
+    write_scope = Scope.MANAGE
+
+    @operation("Read an app", name="read_app", tag="apps", answer=AppOut, conditional=True)
+    def get(self, request: Request, name: str) -> Response:
+        """By its name."""
+        return Response(AppOut(get_object_or_404(_found(self.account), name=name)).data)
+
+    def rows(self, name: str) -> QuerySet[App]:
+        """What is changed."""
+        return App.objects.filter(name=name)
+
+    @operation(
+        "Change an app",
+        name="change_app",
+        or_scope=Scope.PUBLISH,
+        tag="apps",
+        answer=AppOut,
+        body=ChangedApp,
+        problems=(422,),
+        guarded=True,
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Omitted fields keep their values.  For accounts that may manage the app.
+
+        Scope `publish` is sufficient for `input_template` and `output_template` alone.
+        """
+        app = get_object_or_404(App, name=name)
+        wishes = self.body()
+        if may(request, Scope.MANAGE):
+            submitters.require_manage(self.account, app)
+        elif wishes.keys() <= _TEMPLATES:
+            submitters.require_publish(self.account, app)
+        else:
+            raise missing(request, Scope.MANAGE)
+        _refuse_reserved(request, wishes)
+        try:
+            apps.change(app, **wishes, now=self.now)
+        except apps.BadApp as refusal:
+            raise _bad(refusal) from refusal
+        return Response(AppOut(_found(self.account).get(pk=app.pk)).data)
+
+
+def _found(account: Account) -> QuerySet[App]:
+    return App.objects.annotate(
+        n_versions=Count("versions"), is_managed=submitters.manages(account)
+    )
+
+
+def _refuse_reserved(request: Request, wishes: dict[str, Any]) -> None:
+    if not may(request, Scope.ADMINISTER) and (names := app_rights.reserved(wishes)):
+        msg = f"This {names[0]} is set by who administers the project. Hint: leave it out, or ask."
+        raise Problem(403, "not_allowed", msg)
+
+
+def _bad(refusal: apps.BadApp) -> Problem:
+    errors: list[dict[str, Any]] = [
+        {"pointer": "" if name == "__all__" else f"/{name}", **parted(said)}
+        for name, sentences in refusal.faults.items()
+        for said in sentences
+    ]
+    said = "; ".join(f"{one['pointer'][1:]}: {one['detail']}".removeprefix(": ") for one in errors)
+    hint = errors[0].get("hint") if len(errors) == 1 else None
+    return Problem(
+        422,
+        "bad_app",
+        f"The app cannot be as it is described: {said}",
+        hint=hint or "correct these.",
+        errors=errors,
+    )
+
+
+urlpatterns = [
+    path("apps", Apps.as_view()),
+    path("apps/<name:name>", OneApp.as_view()),
+]

@@ -1,0 +1,108 @@
+"""The API's front door: where all is, the schema, pages to read it; dead ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.http import Http404
+from django.urls import path, re_path
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.operation import Access, operation
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+#: What the index names, in the order in which a newcomer wants it.
+_PLACES = (
+    "docs",
+    "redoc",
+    "schema",
+    "status",
+    "statistics",
+    "tokens",
+    "me",
+    "apps",
+    "platforms",
+    "queues",
+    "batches",
+    "workunits",
+    "results",
+    "hosts",
+    "files",
+    "usage",
+)
+
+
+class IndexOut(serializers.Serializer[object]):
+    """What is here."""
+
+    name = serializers.CharField(help_text="The project's.")
+    version = serializers.CharField(help_text="The API's.")
+    links = serializers.DictField(child=serializers.URLField())
+
+
+class Index(Endpoint):
+    """The front door."""
+
+    @operation(
+        "What is here", name="read_index", tag="project", answer=IndexOut, access=Access.PUBLIC
+    )
+    def get(self, request: Request) -> Response:
+        """The project's name, the API's version, and where everything is."""
+        links = {name: request.build_absolute_uri(f"/api/v1/{name}") for name in _PLACES}
+        version = settings.SPECTACULAR_SETTINGS["VERSION"]
+        return Response({"name": settings.PROJECT.name, "version": version, "links": links})
+
+
+@extend_schema(exclude=True)
+class NoSuchPlace(Endpoint):
+    """Every address that is none."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Answer 404 to every method, as a problem."""
+        raise Http404
+
+
+class FromHere:
+    """Has a page load nothing from elsewhere: its scripts and styles are the project's own."""
+
+    policy = (
+        "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
+        " img-src 'self' data:; worker-src blob:"
+    )
+
+    def finalize_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Say so to the browser."""
+        answer = super().finalize_response(*args, **kwargs)  # type: ignore[misc]  # the view's
+        answer["Content-Security-Policy"] = self.policy
+        return answer
+
+
+class Swagger(FromHere, SpectacularSwaggerView):
+    """The schema as a page on which every operation can be tried."""
+
+
+class Redoc(FromHere, SpectacularRedocView):
+    """The schema as a page to read."""
+
+    template_name = "scheduler/api/redoc.html"
+
+
+_OPEN: dict[str, Any] = {"authentication_classes": [], "permission_classes": []}
+
+urlpatterns = [
+    path("", Index.as_view(), name="api_index"),
+    path("schema", SpectacularAPIView.as_view(**_OPEN), name="api_schema"),
+    path("docs", Swagger.as_view(url_name="api_schema", **_OPEN)),
+    path("redoc", Redoc.as_view(url_name="api_schema", **_OPEN)),
+]
+dead_ends = [re_path("", NoSuchPlace.as_view())]

@@ -1,0 +1,113 @@
+"""Who one is, what one may do, and how much of it is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from django.urls import path
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.operation import Access, Scope, operation
+from scheduler.people import allowances, api_tokens
+from scheduler.rights import Right
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from scheduler.models import ApiToken
+
+
+class AccountOut(serializers.Serializer[object]):
+    """A person, to himself."""
+
+    id = serializers.IntegerField()
+    email = serializers.CharField()
+    name = serializers.CharField()
+    is_staff = serializers.BooleanField(help_text="Whether the account may open the admin site.")
+    rights = serializers.ListField(
+        child=serializers.ChoiceField([str(right) for right in Right]),
+        help_text="Those of the account that the scopes of the token allow.",
+    )
+
+
+class MaySubmitApp(serializers.Serializer[object]):
+    """An app for which one may submit."""
+
+    name = serializers.CharField()
+    may_manage = serializers.BooleanField()
+
+
+class MaySubmit(serializers.Serializer[object]):
+    """What one may submit."""
+
+    all_apps = serializers.BooleanField()
+    apps = MaySubmitApp(many=True)
+
+
+class Quota(serializers.Serializer[object]):
+    """How much at once, and how much of it is used; null does not limit."""
+
+    max_unfinished_workunits = serializers.IntegerField(allow_null=True)
+    unfinished_workunits = serializers.IntegerField()
+    max_kept_bytes = serializers.IntegerField(allow_null=True)
+    kept_bytes = serializers.IntegerField(
+        help_text="Files that are held, inputs of batches, and outputs that are kept."
+    )
+    kept_output_bytes = serializers.IntegerField(
+        help_text="How much of it are outputs, which go when their batch is retired."
+    )
+
+
+class MeOut(serializers.Serializer[object]):
+    """Who one is to the API."""
+
+    account = AccountOut()
+    scopes = serializers.ListField(child=serializers.ChoiceField([str(scope) for scope in Scope]))
+    may_submit = MaySubmit()
+    quota = Quota()
+
+
+class Me(Endpoint):
+    """Oneself."""
+
+    @operation(
+        "Who one is, and what one may do",
+        name="read_me",
+        tag="tokens",
+        answer=MeOut,
+        access=Access.ANY,
+    )
+    def get(self, request: Request) -> Response:
+        """The account and scopes of the token, its rights and its quota."""
+        account, rights = self.account, allowances.rights(self.account)
+        outputs = allowances.kept_output_bytes(account)
+        return Response(
+            {
+                "account": {
+                    "id": account.pk,
+                    "email": account.email,
+                    "name": account.name,
+                    "is_staff": account.is_staff,
+                    "rights": sorted(account.rights),
+                },
+                "scopes": api_tokens.effective_scopes(cast("ApiToken", request.auth)),
+                "may_submit": {
+                    "all_apps": rights.all_apps,
+                    "apps": [
+                        {"name": row.app.name, "may_manage": row.may_manage} for row in rights.apps
+                    ],
+                },
+                "quota": {
+                    "max_unfinished_workunits": rights.max_unfinished_workunits,
+                    "unfinished_workunits": allowances.unfinished_workunits(account),
+                    "max_kept_bytes": rights.max_kept_bytes,
+                    "kept_bytes": allowances.kept_bytes(account) + outputs,
+                    "kept_output_bytes": outputs,
+                },
+            }
+        )
+
+
+urlpatterns = [path("me", Me.as_view())]

@@ -1,0 +1,188 @@
+"""What batches and results brought, over the API: archives and files, streamed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework import serializers
+
+from scheduler import storage
+from scheduler.api.endpoints.batches import find
+from scheduler.api.http.body import StrictQuery
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.operation import operation
+from scheduler.api.http.problems import Problem
+from scheduler.api.viewer import viewer_of
+from scheduler.models import Batch, ResultFile, Workunit
+from scheduler.work import submitted
+from scheduler.work.answers import open_name
+from scheduler.work.collect import FORMATS, collect
+from scheduler.work.rules.since import LONGEST, BadCursor
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+_TYPES: Final = {
+    "tar": "application/x-tar",
+    "zip": "application/zip",
+    "ndjson": "application/x-ndjson",
+}
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_CHUNK: Final = 1 << 18
+_CONTENT: Final = "application/octet-stream"
+
+
+class OutputsQuery(StrictQuery):
+    """What of a batch is wanted, and how."""
+
+    format = serializers.ChoiceField(choices=FORMATS, default="tar")
+    since = serializers.CharField(
+        required=False,
+        max_length=LONGEST,
+        help_text="The `cursor` of an earlier manifest: only what came later is sent.",
+    )
+    workunit = serializers.CharField(
+        required=False, max_length=254, help_text="One workunit, by name or id."
+    )
+
+
+class BatchOutputs(Endpoint):
+    """What a batch has brought."""
+
+    @operation(
+        "Fetch what a batch has brought",
+        name="read_batch_outputs",
+        tag="batches",
+        answer={(200, kind): OpenApiTypes.BINARY for kind in _TYPES.values()},
+        query=OutputsQuery,
+        problems=(422,),
+    )
+    def get(self, request: Request, batch_id: int) -> HttpResponseBase:
+        """A stream of the outputs of all workunits that are done; while it runs, of those there.
+
+        Members are `<workunit name>/<open name>`; the last one is `MANIFEST.ndjson`: a line for
+        each workunit that is over, and one with the `cursor` from which a later call goes on.
+        """
+        wanted = self.query()
+        batch = find(request, batch_id)
+        only = self._workunit(batch, wanted["workunit"]) if "workunit" in wanted else None
+        form = wanted["format"]
+        try:
+            pieces = collect(
+                batch.pk, form, cursor=wanted.get("since"), workunit_id=only, now=self.now
+            )
+        except BadCursor as error:
+            raise Problem(422, "bad_cursor", str(error)) from error
+        answer = StreamingHttpResponse(pieces)
+        answer["Cache-Control"] = "no-store"
+        return _attached(answer, f"{batch.name}.{form}", _TYPES[form])
+
+    def _workunit(self, batch: Batch, said: str) -> int:
+        rows = Workunit.objects.filter(batch=batch)
+        named = rows.filter(name=said).values_list("pk", flat=True).first()
+        if named is None and re.fullmatch(r"[0-9]{1,18}", said, re.ASCII):
+            named = rows.filter(pk=int(said)).values_list("pk", flat=True).first()
+        if named is None:
+            raise Http404
+        return int(named)
+
+
+class ResultOutput(Endpoint):
+    """The content of one output of a result."""
+
+    @operation(
+        "Fetch an output",
+        name="read_result_output",
+        tag="results",
+        answer={
+            (200, _CONTENT): OpenApiTypes.BINARY,
+            (206, _CONTENT): OpenApiTypes.BINARY,
+            304: OpenApiResponse(description="It is what `If-None-Match` says."),
+        },
+        parameters=[OpenApiParameter("Range", str, OpenApiParameter.HEADER)],
+        problems=(410, 416),
+    )
+    def get(self, request: Request, result_id: int, position: int) -> HttpResponseBase:
+        """The content of a file, whole or a range of it; its ETag is its SHA-256."""
+        result = get_object_or_404(submitted.results(viewer_of(request)), pk=result_id)
+        found = [file for file in result.output_files.all() if file.position == position]
+        if not found:
+            raise Http404
+        tag = f'"{found[0].sha256}"'
+        if tag in request.headers.get("If-None-Match", ""):
+            return HttpResponse(status=304, headers={"ETag": tag})
+        name = open_name(result.workunit.outputs, position)
+        return _attached(_content(request, found[0], tag), name, _CONTENT)
+
+
+def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
+    part = _range(request, file.nbytes, tag)
+    if part is not None and not part:
+        raise Problem(
+            416, "no_such_range", f"The file has {file.nbytes} bytes. Hint: ask for some of them."
+        )
+    try:
+        source = storage.open_upload(file.name)
+    except OSError as error:
+        msg = "The file is gone: nobody needed it any more, or it was lost."
+        raise Problem(
+            410, "file_gone", msg, hint="outputs stay until the batch is retired, if it keeps them."
+        ) from error
+    span = part if part is not None else range(file.nbytes)
+    answer = StreamingHttpResponse(_Part(source, span), status=200 if part is None else 206)
+    answer["Content-Length"] = len(span)
+    answer["Accept-Ranges"] = "bytes"
+    answer["ETag"] = tag
+    if part is not None:
+        answer["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.nbytes}"
+    return answer
+
+
+def _range(request: Request, size: int, tag: str) -> range | None:
+    """The bytes that are asked for; None for all, also where the header makes no sense."""
+    match = _RANGE.fullmatch(request.headers.get("Range", ""))
+    if not match or request.headers.get("If-Range", tag) != tag:
+        return None
+    first, last = match.groups()
+    if first:
+        if last and int(last) < int(first):
+            return None
+        stop = min(int(last) + 1 if last else size, size)
+        return range(int(first), max(stop, int(first)))
+    return range(max(0, size - int(last)), size) if last else None
+
+
+class _Part:
+    """Some bytes of a file, which is closed however this ends."""
+
+    def __init__(self, source: BinaryIO, span: range) -> None:
+        self._source, self._span = source, span
+        self.close = source.close
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._source.seek(self._span.start)
+        left = len(self._span)
+        while left > 0 and (chunk := self._source.read(min(_CHUNK, left))):
+            left -= len(chunk)
+            yield chunk
+
+
+def _attached(answer: HttpResponseBase, name: str, kind: str) -> HttpResponseBase:
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-200:]
+    answer["Content-Type"] = kind
+    answer["Content-Disposition"] = f'attachment; filename="{safe}"'
+    answer["X-Accel-Buffering"] = "no"
+    return answer
+
+
+urlpatterns = [
+    path("batches/<id:batch_id>/outputs", BatchOutputs.as_view()),
+    path("results/<id:result_id>/outputs/<id:position>", ResultOutput.as_view()),
+]

@@ -1,0 +1,154 @@
+"""Queues: named lanes of work, kept by staff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.shortcuts import get_object_or_404
+from django.urls import path
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from scheduler.api.authentication import Scope
+from scheduler.api.http.body import INT4, Strict
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.filters import Filters, Name
+from scheduler.api.http.operation import operation
+from scheduler.api.http.problems import Problem
+from scheduler.models import Queue
+from scheduler.queues import named_queues
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from rest_framework.request import Request
+
+_ORDERS = ("priority", "fifo", "lifo")
+
+
+class QueueOut(serializers.Serializer[Queue]):
+    """A queue."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    app = serializers.CharField(source="app.name", default=None, allow_null=True)
+    max_in_progress = serializers.IntegerField(allow_null=True)
+    order = serializers.ChoiceField(_ORDERS)
+    created_at = serializers.DateTimeField()
+
+
+class ChangedQueue(Strict):
+    """What can be changed of a queue."""
+
+    app = serializers.CharField(
+        required=False, allow_null=True, max_length=60, help_text="Only for work of this app."
+    )
+    max_in_progress = serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=INT4, help_text="null: no limit."
+    )
+    order = serializers.ChoiceField(_ORDERS, required=False)
+
+
+class NewQueue(ChangedQueue):
+    """A queue to be."""
+
+    name = serializers.RegexField(
+        r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100, help_text="Letters, digits, - . and _."
+    )
+
+
+class QueueFilters(Filters):
+    """Which queues to list."""
+
+    app = Name("app__name", help_text="Those for this app alone.")
+
+
+class Queues(Endpoint):
+    """All queues."""
+
+    write_scope = Scope.ADMINISTER
+    queryset = Queue.objects.none()
+    filterset_class = QueueFilters
+
+    @operation("List queues", name="list_queues", tag="queues", answer=QueueOut, listed=True)
+    def get(self, request: Request) -> Response:
+        """All lanes of work, newest first."""
+        return self.page(Queue.objects.select_related("app"), QueueOut)
+
+    @operation(
+        "Make a queue",
+        name="create_queue",
+        tag="queues",
+        answer=QueueOut,
+        status=201,
+        body=NewQueue,
+        idempotent=True,
+        problems=(409,),
+    )
+    def post(self, request: Request) -> Response:
+        """A lane of work that is not there yet."""
+        try:
+            queue = named_queues.create(**self.body(), now=self.now)
+        except named_queues.QueueExists as refusal:
+            raise Problem(409, "queue_exists", str(refusal)) from refusal
+        except named_queues.UnknownQueueApp as refusal:
+            raise Problem(422, "unknown_app", str(refusal)) from refusal
+        location = {"Location": f"/api/v1/queues/{queue.name}"}
+        return Response(QueueOut(queue).data, status=201, headers=location)
+
+
+class OneQueue(Endpoint):
+    """One queue."""
+
+    write_scope = Scope.ADMINISTER
+
+    @operation("Read a queue", name="read_queue", tag="queues", answer=QueueOut, conditional=True)
+    def get(self, request: Request, name: str) -> Response:
+        """By its name."""
+        return Response(QueueOut(_find(name)).data)
+
+    def rows(self, name: str) -> QuerySet[Queue]:
+        """What is changed."""
+        return Queue.objects.filter(name=name)
+
+    @operation(
+        "Change a queue",
+        name="change_queue",
+        tag="queues",
+        answer=QueueOut,
+        body=ChangedQueue,
+        guarded=True,
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """What is not named stays as it is."""
+        wishes = self.body()
+        try:
+            queue = named_queues.change(_find(name), **wishes)
+        except named_queues.UnknownQueueApp as refusal:
+            raise Problem(422, "unknown_app", str(refusal)) from refusal
+        return Response(QueueOut(queue).data)
+
+    @operation(
+        "Drop a queue",
+        name="drop_queue",
+        tag="queues",
+        answer=None,
+        status=204,
+        problems=(409,),
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        """One in which no workunit stands."""
+        try:
+            named_queues.drop(_find(name))
+        except named_queues.QueueInUse as refusal:
+            raise Problem(409, "queue_in_use", str(refusal)) from refusal
+        return Response(status=204)
+
+
+def _find(name: str) -> Queue:
+    return get_object_or_404(Queue.objects.select_related("app"), name=name)
+
+
+urlpatterns = [
+    path("queues", Queues.as_view()),
+    path("queues/<name:name>", OneQueue.as_view()),
+]

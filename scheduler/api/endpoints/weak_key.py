@@ -1,0 +1,66 @@
+"""`POST /weak-key`: the weak account key, which attaches computers, by password."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.urls import path
+from rest_framework import serializers
+from rest_framework.response import Response
+
+from scheduler.api.http.body import Strict
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.operation import Access, operation
+from scheduler.api.http.problems import Problem
+from scheduler.people import account_keys, api_tokens
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+
+class WeakKeyQuery(Strict):
+    """The e-mail address and password of the account."""
+
+    email = serializers.CharField(max_length=254)
+    password = serializers.CharField(max_length=1000, trim_whitespace=False)
+
+
+class WeakKeyOut(serializers.Serializer[object]):
+    """A weak account key."""
+
+    weak_key = serializers.CharField()
+
+
+class WeakKey(Endpoint):
+    """The weak key of the caller's account."""
+
+    @operation(
+        "Read the weak account key",
+        name="read_weak_key",
+        tag="tokens",
+        answer=WeakKeyOut,
+        body=WeakKeyQuery,
+        access=Access.OPTIONAL,
+        problems=(429,),
+    )
+    def post(self, request: Request) -> Response:
+        """Requires the e-mail address and password.
+
+        A computer attached with the weak key fetches and reports work, and cannot change the
+        account's preferences. The key changes with the password.
+        """
+        query = self.body()
+        try:
+            account = api_tokens.of_password(
+                email=query["email"],
+                password=query["password"],
+                address=str(self.request.META.get("REMOTE_ADDR", "")),
+                now=self.now,
+            )
+        except api_tokens.WrongPassword as refusal:
+            raise Problem(401, "wrong_password", str(refusal)) from refusal
+        shown = {"weak_key": account_keys.weak_key(account)}
+        return Response(shown, headers={"Cache-Control": "no-store"})
+
+
+urlpatterns = [path("weak-key", WeakKey.as_view())]

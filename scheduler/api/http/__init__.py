@@ -1,0 +1,1 @@
+"""How requests of the API are read and answered: bodies, pages, ETags, problems."""

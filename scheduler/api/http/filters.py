@@ -1,0 +1,119 @@
+"""Filters of lists: each refuses nonsense, and says what it takes to the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import django_filters
+from django import forms
+from django.core.exceptions import ValidationError
+from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import ValidationError as Invalid
+
+from scheduler.api.http.body import INT8
+from scheduler.api.http.parsers import parse
+
+
+class Filters(django_filters.FilterSet):
+    """The filters of one list; what they do not know, the endpoint refuses."""
+
+
+class _Number(forms.IntegerField):
+    def to_python(self, value: Any) -> int | None:
+        if isinstance(value, str) and value and not (value.isascii() and value.isdigit()):
+            raise ValidationError(self.error_messages["invalid"], code="invalid")
+        return super().to_python(value[:30] if isinstance(value, str) else value)
+
+
+class Id(django_filters.Filter):
+    """By the id of something: ``?batch=17``."""
+
+    field_class = _Number
+    schema: Mapping[str, Any] = {
+        "type": "integer",
+        "format": "int64",
+        "minimum": 0,
+        "maximum": INT8,
+    }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Hold it to what a column holds."""
+        super().__init__(*args, min_value=0, max_value=INT8, **kwargs)
+
+
+class Name(django_filters.CharFilter):
+    """By a name, exactly: ``?app=primes``."""
+
+    schema: Mapping[str, Any] = {"type": "string"}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take the text as it is."""
+        super().__init__(*args, strip=False, **kwargs)
+
+
+class Word(django_filters.ChoiceFilter):
+    """By one of some words; `words` maps each to what the column holds."""
+
+    def __init__(self, *args: Any, words: Mapping[str, Any] | Iterable[str], **kwargs: Any) -> None:
+        """Keep the words."""
+        self.words = words if isinstance(words, Mapping) else {word: word for word in words}
+        self.schema = {"type": "string", "enum": list(self.words)}
+        super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
+
+    def filter(self, qs: Any, value: Any) -> Any:
+        """Filter by what the word stands for."""
+        if not value:
+            return qs
+        if self.method is not None:
+            return super().filter(qs, value)
+        return self.get_method(qs)(**{f"{self.field_name}__{self.lookup_expr}": self.words[value]})
+
+
+class TrueOrFalse(Word):
+    """By a flag: ``?deprecated=false``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Know two words."""
+        super().__init__(*args, words={"true": True, "false": False}, **kwargs)
+        self.schema = {"type": "boolean"}
+
+
+class Meta(django_filters.CharFilter):
+    """By what `meta` contains: ``?meta={"study": 7}``, as PostgreSQL's ``@>``."""
+
+    schema: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/json"}
+
+    def filter(self, qs: Any, value: Any) -> Any:
+        """Filter by containment; what is no JSON object is refused."""
+        if not value:
+            return qs
+        return self.get_method(qs)(**{f"{self.field_name}__contains": read_meta(value)})
+
+
+def read_meta(text: str) -> dict[str, Any]:
+    """Read a filter by `meta`; raises Django REST's `ValidationError` for what is no object."""
+    try:
+        found = parse(text.encode("utf-8", "replace"))
+    except ParseError:
+        found = None
+    if not isinstance(found, dict):
+        example = json.dumps({"study": 7})
+        raise Invalid({"meta": [f"This is no JSON object. Hint: write {example}."]})
+    return found
+
+
+def schema_of(one: Any) -> dict[str, Any]:
+    """What a filter takes, for the schema; those of django-filter itself by their class."""
+    if (own := getattr(one, "schema", None)) is not None:
+        return dict(own)
+    if isinstance(one, django_filters.NumberFilter):
+        return {"type": "number"}
+    if isinstance(one, django_filters.BooleanFilter):
+        return {"type": "boolean"}
+    if isinstance(one, django_filters.IsoDateTimeFilter):
+        return {"type": "string", "format": "date-time"}
+    if isinstance(one, django_filters.ChoiceFilter):
+        return {"type": "string", "enum": [choice for choice, _ in one.extra["choices"]]}
+    return {"type": "string"}

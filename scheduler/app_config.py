@@ -1,0 +1,57 @@
+"""Tells Django what the scheduler's domain is called."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.apps import apps as installed
+from django.apps.registry import Apps
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models.signals import post_migrate
+
+
+class SchedulerConfig(AppConfig):
+    """The domain: what is known, decided and said."""
+
+    name = "scheduler"
+    default_auto_field = "django.db.models.BigAutoField"
+    verbose_name = "Manyhands"
+
+    def ready(self) -> None:
+        """Give a fresh project its keys, before anything asks for one."""
+        from scheduler import signing  # noqa: PLC0415  settings are complete only now
+
+        signing.ensure_keys()
+        post_migrate.connect(_guard, sender=self)
+        post_migrate.connect(_set_roles, sender=self)
+        from scheduler.people import logins  # noqa: PLC0415  models are complete only now
+
+        logins.connect()
+        from scheduler.apps.apps import field_checks  # noqa: PLC0415
+        from scheduler.boinc_submission import templates  # noqa: PLC0415
+
+        field_checks.append(templates.faults)
+
+
+def _guard(**_signal: object) -> None:
+    """Have the database refuse unlawful moves, where the setting asks for it."""
+    from scheduler.sql import guard  # noqa: PLC0415  models are complete only now
+
+    if settings.GUARD_TRIGGER and not guard.is_installed():
+        guard.install()
+
+
+def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:
+    """Set the permissions of the roles' groups to those of this release.
+
+    Does nothing if the tables do not exist yet, as after a migration of other apps only.
+    """
+    from scheduler.people import roles  # noqa: PLC0415  models are complete only now
+
+    try:
+        apps.get_model("auth", "Group")
+        apps.get_model("scheduler", "AuditEntry")
+    except LookupError:
+        return
+    if using == DEFAULT_DB_ALIAS:
+        roles.set_up()

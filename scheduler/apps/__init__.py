@@ -1,0 +1,1 @@
+"""Science apps: versions, publishing, plan classes, plug-ins, key rotation."""

@@ -1,0 +1,555 @@
+"""Publish versions of science apps: hash, sign, name, put in place.
+
+Theory of operation.  A version is known to clients by four facts (app, platform, number, plan
+class) and never changes once they know it (PROTOCOL trap 5); its files' names contain the version
+and the hash (trap 4).  Publishing the same again changes nothing; publishing something else under
+known facts is refused.  Signatures are made here only with `ONLINE_SIGNING` on; else the caller
+passes signatures from another machine (docs/signing.md), which are verified before anything is
+written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduler import signing, storage
+from scheduler.apps.rules.packaging import (
+    KNOWN_PLATFORMS,
+    VERSION_FLAGS,
+    BadPackage,
+    Package,
+    PackedFile,
+    find_api_version,
+    unpack,
+)
+from scheduler.dispatch.catalog import ANONYMOUS
+from scheduler.files import download_files as file_rows
+from scheduler.files.download_files import KnownFile
+from scheduler.files.file_holds import Holds
+from scheduler.key_text import START_NBYTES
+from scheduler.models import Account, App, AppVersion, AppVersionFile, Platform
+from scheduler.people import audit
+from scheduler.people.audit import Event
+from scheduler.work.submission.rules.new_workunits import NAME_PATTERN
+
+__all__ = [
+    "BadPackage",
+    "BadSignature",
+    "Facts",
+    "Published",
+    "SignatureMissing",
+    "Signed",
+    "UnknownApp",
+    "UnknownPlatform",
+    "VersionExists",
+    "check_app_name",
+    "find_app",
+    "kept",
+    "publish",
+    "publish_package",
+    "sign",
+    "staged",
+]
+
+_MAX_APP_NAME = 60
+_MAX_VERSION = 2**31 - 1
+#: A program is searched for the version of BOINC's API in chunks that overlap; bytes.
+_CHUNK = 1 << 20
+_MARKER = 64
+#: The maximum number of files that an error names.
+_NAMED = 10
+
+
+class UnknownApp(LookupError):
+    """There is no such app. Hint: create it while publishing."""
+
+
+class UnknownPlatform(LookupError):
+    """BOINC's clients know no such platform. Hint: the message names a near miss."""
+
+
+class VersionExists(ValueError):
+    """Clients may have this version with other files. Hint: bump version_num, to `free`."""
+
+    def __init__(self, version: AppVersion, free: int) -> None:
+        """Name the first number that no version of the app has."""
+        self.free = free
+        super().__init__(
+            f"{version} exists with other files, and clients that have it never fetch it again. "
+            f"Hint: bump version_num, to {free} for instance."
+        )
+
+
+class BadSignature(ValueError):
+    """A given signature is not by the project's key. Hint: sign the file again."""
+
+
+class SignatureMissing(BadSignature):
+    """The server does not sign, and a signature is missing. Hint: the message names the files."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """Name the files, and the commands that sign them."""
+        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        super().__init__(
+            f"No signature was given for {shown}, and this server signs nothing "
+            "(ONLINE_SIGNING is off). Hint: write them by `manage.py publish_app ... --prepare "
+            "DIR`, sign them on the machine that has the key by `python3 sign.py sign DIR`, and "
+            "publish with their .sig files (docs/signing.md)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The version, and whether this call made it; `file_names` are physical names."""
+
+    version: AppVersion
+    file_names: tuple[str, ...]
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A package's files, staged in their order, and the signature of each, None without one.
+
+    `made_here` flags those made by this server.  `api_version` is the version of BOINC's API that
+    the main program has, or "".
+    """
+
+    contents: Sequence[storage.Staged]
+    signatures: Sequence[str | None]
+    made_here: Sequence[bool]
+    api_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a version is known by beside app and platform, and what else is written of it."""
+
+    version_num: int
+    plan_class: str = ""
+    cmdline: str = ""
+    image: str = ""
+    source_url: str = ""
+    beta: bool = False
+
+
+def publish(  # noqa: PLR0913  the four facts of a version, its files, and two consents
+    *,
+    app: str,
+    version_num: int,
+    platform: str,
+    plan_class: str = "",
+    files: Mapping[str, bytes | str],
+    main_program: str | None = None,
+    executables: Collection[str] = (),
+    create_app: bool = False,
+    create_platform: bool = False,
+    now: datetime,
+) -> Published:
+    """Publish one version of a native app for one platform, from its files by relative name.
+
+    A file is its bytes, or a path.  Refuses: what is no package (`BadPackage`: no main program,
+    names that leave the folder); an unknown app, unless `create_app` (`UnknownApp`); a platform
+    that BOINC's clients do not know, unless `create_platform` (`UnknownPlatform`); other files
+    under a known version (`VersionExists`); a signature that does not verify (`BadSignature`).
+    """
+    package = unpack(files, main_program=main_program, executables=executables)
+    with staged(package) as contents:
+        signed = sign(package, contents)
+        with transaction.atomic():
+            [done] = publish_package(
+                app=find_app(app, create=create_app, now=now),
+                platforms=[platform],
+                facts=Facts(version_num=version_num, plan_class=plan_class),
+                package=package,
+                signed=signed,
+                create_platform=create_platform,
+                now=now,
+            )
+    return done
+
+
+def publish_package(
+    *,
+    app: App,
+    platforms: Sequence[str],
+    facts: Facts,
+    package: Package,
+    signed: Signed,
+    create_platform: bool = False,
+    now: datetime,
+) -> list[Published]:
+    """Publish one package for several platforms, in the caller's transaction.
+
+    `signed` has the package's files, as `sign` returned them.  Raises as `publish` does, and
+    `SignatureMissing`.
+    """
+    _check_number(facts)
+    contents = signed.contents
+    found = _platforms(platforms, create=create_platform)
+
+    @functools.cache
+    def keep() -> Sequence[KnownFile]:
+        known, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
+        return [known[item.digest.sha256] for item in contents]
+
+    @functools.cache
+    def signatures() -> Sequence[str]:
+        return _complete(package, signed, now)
+
+    files = _Files(package, contents, signed.api_version, signatures, keep)
+    return [_publish(app, platform, facts, files, now) for platform in found]
+
+
+def would_create(
+    *,
+    app: App,
+    platforms: Sequence[str],
+    facts: Facts,
+    package: Package,
+    signed: Signed,
+    create_platform: bool = False,
+) -> bool:
+    """Return whether `publish_package` would create a version; raises as it does.
+
+    The app may be one that is not saved yet.  Nothing is written.
+    """
+    _check_number(facts)
+    with transaction.atomic():
+        names = [platform.name for platform in _platforms(platforms, create=create_platform)]
+        transaction.set_rollback(True)  # a platform that is new was only looked for
+    known = AppVersion.objects.select_related("app", "platform").filter(
+        app__name=app.name,
+        platform__name__in=names,
+        version_num=facts.version_num,
+        plan_class=facts.plan_class,
+    )
+    for version in known:
+        _same_or_refused(version, facts, package, signed.contents)
+    if len(known) == len(names):
+        return False
+    rows = zip(package.files, signed.signatures, strict=True)
+    if missing := [file.name for file, signature in rows if signature is None]:
+        raise SignatureMissing(missing)
+    return True
+
+
+def _check_number(facts: Facts) -> None:
+    if 0 < facts.version_num <= _MAX_VERSION:
+        return
+    msg = (
+        f"version_num is {facts.version_num}. "
+        f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
+    )
+    raise BadPackage(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The content of each file of a package, staged.
+
+    `keep` gives it rows, and `signatures` are complete, when they are first needed.
+    """
+
+    package: Package
+    contents: Sequence[storage.Staged]
+    api_version: str
+    signatures: Callable[[], Sequence[str]]
+    keep: Callable[[], Sequence[KnownFile]]
+
+
+def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: datetime) -> Published:
+    said = {
+        "cmdline": facts.cmdline,
+        "image": facts.image,
+        "source_url": facts.source_url,
+        "created_at": now,
+    }
+    described = _described(files.package)
+    described.setdefault("api_version", files.api_version)
+    version, created = AppVersion.objects.get_or_create(
+        app=app,
+        platform=platform,
+        version_num=facts.version_num,
+        plan_class=facts.plan_class,
+        defaults=said | described | {"beta": facts.beta or described.get("beta", False)},
+    )
+    if created:
+        names = _attach(version, files)
+        audit.record(
+            audit.Event.VERSION_PUBLISHED,
+            now=now,
+            subject=str(version),
+            details={
+                "app_version_id": version.pk,
+                "files": {
+                    name: item.digest.sha256
+                    for name, item in zip(names, files.contents, strict=True)
+                },
+            },
+        )
+    else:
+        names = _same_or_refused(version, facts, files.package, files.contents)
+    return Published(version, names, created)
+
+
+@contextmanager
+def kept(
+    package: Package,
+    contents: Sequence[storage.Staged],
+    version_num: int,
+    *,
+    holder: Account | None,
+    now: datetime,
+) -> Iterator[None]:
+    """Keep a package's files before the rows that need them, held until the end by a `holder`.
+
+    Without one nothing is kept beforehand.  What no row refers to at the end is doomed.
+    """
+    if holder is None:
+        yield
+        return
+    holds = Holds(holder, now=now)
+    try:
+        with transaction.atomic():
+            known, _ = file_rows.keep(_wanted(package, contents, version_num), now=now)
+            holds.add(file.id for file in known.values())
+        yield
+    finally:
+        holds.abandon(now=now)
+
+
+@contextmanager
+def staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
+    """Stage the contents of a package's files; what is not published is dropped."""
+    found: list[storage.Staged] = []
+    try:
+        found.extend(_stage(file.content) for file in package.files)
+        yield found
+    finally:
+        for left_over in found:
+            storage.discard(left_over)
+
+
+def _stage(content: bytes | str) -> storage.Staged:
+    if isinstance(content, bytes):
+        return storage.stage_bytes(content)
+    return storage.stage_file(content)
+
+
+def given_signatures(
+    files: Sequence[PackedFile],
+    contents: Sequence[storage.Staged],
+    signatures: Mapping[str, str],
+    *,
+    public_key: str | None = None,
+) -> list[str | None]:
+    """Verify the given signatures of files; return the signature of each file, None without one.
+
+    Uses the current public key, or `public_key`.  Raises `BadPackage` for a content that clients
+    could take for a key, and `BadSignature` for a signature over none of the files.
+    """
+    signatures_by_file: list[str | None] = []
+    unused = dict(signatures)
+    for file, item in zip(files, contents, strict=True):
+        with item.open() as content:
+            try:
+                signing.refuse_key_shaped(content.read(START_NBYTES), f"The content of {file.name}")
+            except signing.KeyShaped as error:
+                raise BadPackage(str(error)) from error
+        if file.signature is None and not signatures:
+            signatures_by_file.append(None)
+            continue
+        key = public_key or signing.code_sign_key_text()
+        if file.signature is not None:
+            if not signing.verify(item.digest.md5, file.signature, key):
+                msg = f"The signature beside {file.name} is not the project's. Hint: sign it again."
+                raise BadSignature(msg)
+            signatures_by_file.append(file.signature)
+            continue
+        good = [n for n, text in signatures.items() if signing.verify(item.digest.md5, text, key)]
+        signatures_by_file.append(signatures[good[0]] if good else None)
+        for name in good:
+            unused.pop(name, None)
+    if unused:
+        names = ", ".join(sorted(unused)[:_NAMED])
+        msg = (
+            f"{names} is not by the project's key over one of the files. "
+            "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
+        )
+        raise BadSignature(msg)
+    return signatures_by_file
+
+
+def sign(
+    package: Package,
+    contents: Sequence[storage.Staged],
+    signatures: Mapping[str, str] | None = None,
+) -> Signed:
+    """Verify the given signatures of a package, and make the others if the server may.
+
+    `signatures` were made on another machine; their keys are file names.  Call this before the
+    contents are stored.  Raises as `given_signatures` does, and `signing.KeyMissing`.
+    """
+    supplied = given_signatures(package.files, contents, signatures or {})
+    made_here = [signature is None and settings.PROJECT.online_signing for signature in supplied]
+    for position, (item, is_ours) in enumerate(zip(contents, made_here, strict=True)):
+        if is_ours:
+            with item.open() as content:
+                supplied[position] = signing.sign(content)
+    return Signed(contents, supplied, made_here, _api_version(package, contents))
+
+
+def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:
+    """Return the signatures, and record those made here; raises `SignatureMissing`."""
+    complete, missing = [], []
+    rows = zip(package.files, signed.contents, signed.signatures, signed.made_here, strict=True)
+    for file, item, signature, is_ours in rows:
+        if signature is None:
+            missing.append(file.name)
+            continue
+        complete.append(signature)
+        if is_ours:
+            audit.record(
+                audit.Event.FILE_SIGNED,
+                now=now,
+                subject=file.name,
+                details={"sha256": item.digest.sha256, "nbytes": item.digest.nbytes},
+            )
+    if missing:
+        raise SignatureMissing(missing)
+    return complete
+
+
+def find_app(name: str, *, create: bool = False, now: datetime) -> App:
+    """Find an app by name, or make a native one if `create`; raises `UnknownApp`."""
+    if create:
+        check_app_name(name)
+        defaults = {"user_friendly_name": name, "created_at": now}
+        app, created = App.objects.get_or_create(name=name, defaults=defaults)
+        if created:
+            audit.record(Event.APP_CREATED, now=now, subject=f"app {name}")
+        return app
+    if found := App.objects.filter(name=name).first():
+        return found
+    near = get_close_matches(name, App.objects.values_list("name", flat=True), n=1)
+    meant = f"did you mean {near[0]!r}?" if near else "create it while publishing."
+    msg = f"There is no app {name!r}. Hint: {meant}"
+    raise UnknownApp(msg)
+
+
+def check_app_name(name: str) -> None:
+    """Raise `UnknownApp` for what no app can be called."""
+    if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
+        msg = (
+            f"{name[:80]!r} is not a name for an app. "
+            f"Hint: use 1 to {_MAX_APP_NAME} letters, digits, dots, dashes and underscores."
+        )
+        raise UnknownApp(msg)
+
+
+def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
+    found = {platform.name: platform for platform in Platform.objects.filter(name__in=names)}
+    for name in names:
+        if name in found and name != ANONYMOUS:
+            continue
+        if name == ANONYMOUS:
+            msg = "The platform anonymous is for volunteers' own programs. Hint: name another one."
+            raise UnknownPlatform(msg)
+        if name not in KNOWN_PLATFORMS and not create:
+            near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
+            msg = f"BOINC's clients know no platform {name!r}. Hint: {meant}"
+            raise UnknownPlatform(msg)
+        found[name] = Platform.objects.get_or_create(name=name)[0]
+    return [found[name] for name in names]
+
+
+def _described(package: Package) -> dict[str, object]:
+    """The columns that ``version.xml`` may fill."""
+    facts: dict[str, object] = {flag: flag in package.facts for flag in VERSION_FLAGS}
+    for tag in ("api_version", "file_prefix"):
+        if value := package.facts.get(tag):
+            facts[tag] = value
+    return facts
+
+
+def _api_version(package: Package, contents: Sequence[storage.Staged]) -> str:
+    """Return the version of BOINC's API in the main program; empty for a launcher or a script."""
+    if package.launched:
+        return ""
+    for file, item in zip(package.files, contents, strict=True):
+        if file.main_program:
+            with item.open() as content:
+                end = b""
+                while chunk := content.read(_CHUNK):
+                    if found := find_api_version(end + chunk):
+                        return found
+                    end = (end + chunk)[-_MARKER:]
+                return find_api_version(end + b"\0")
+    return ""
+
+
+def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
+    rows = files.keep()
+    AppVersionFile.objects.bulk_create(
+        AppVersionFile(
+            app_version=version,
+            file_id=row.id,
+            position=position,
+            open_name=file.open_name,
+            main_program=file.main_program,
+            executable=file.executable,
+            copy_file=file.copy_file,
+            signature=signature,
+        )
+        for position, (file, row, signature) in enumerate(
+            zip(files.package.files, rows, files.signatures(), strict=True)
+        )
+    )
+    return tuple(row.name for row in rows)
+
+
+def _wanted(
+    package: Package, contents: Sequence[storage.Staged], version_num: int
+) -> dict[str, file_rows.Wanted]:
+    return {
+        item.digest.sha256: file_rows.Wanted(item, _versioned(file.name, version_num))
+        for file, item in zip(package.files, contents, strict=True)
+    }
+
+
+def _versioned(name: str, version_num: int) -> str:
+    """The version goes into the physical name, before the suffix.
+
+    >>> _versioned("bin/sieve.exe", 12)
+    'sieve_12.exe'
+    """
+    stem, dot, suffix = name.rpartition("/")[2].rpartition(".")
+    return f"{stem}_{version_num}.{suffix}" if dot and stem else f"{suffix}_{version_num}"
+
+
+def _same_or_refused(
+    version: AppVersion, facts: Facts, package: Package, contents: Sequence[storage.Staged]
+) -> tuple[str, ...]:
+    known = list(version.files.select_related("file").order_by("position"))
+    has = [(f.open_name, f.main_program, f.executable, f.copy_file, f.file.sha256) for f in known]
+    wants = [
+        (f.open_name, f.main_program, f.executable, f.copy_file, item.digest.sha256)
+        for f, item in zip(package.files, contents, strict=True)
+    ]
+    if package.launched:
+        # The launcher is the server's, and may have become another one since: no change of theirs.
+        has, wants = [one for one in has if not one[1]], [one for one in wants if not one[1]]
+    if (has, version.image, version.cmdline) != (wants, facts.image, facts.cmdline):
+        numbers = AppVersion.objects.filter(app=version.app).values_list("version_num", flat=True)
+        raise VersionExists(version, max(numbers) + 1)
+    return tuple(f.file.name for f in known)

@@ -1,0 +1,180 @@
+"""Create apps, and change what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from scheduler.apps import app_versions
+from scheduler.apps.rules.packaging import BadPackage
+from scheduler.dispatch.rules.launching import COMMANDS_ARE_OFF
+from scheduler.health import alerts
+from scheduler.models import App
+from scheduler.models.science import AppKind, SuccessRule
+from scheduler.people import audit
+from scheduler.people.audit import Event
+from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
+
+#: What nobody sets from outside: identities, and what the server itself keeps.
+_OWN = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
+_SET = frozenset(field.name for field in App._meta.get_fields() if field.concrete) - _OWN
+#: Checks of an app's columns that rooms above this one add (`scheduler.app_config`): from the app
+#: and the names of the columns that change to pairs of a column and its fault.
+field_checks: list[Callable[[App, Container[str]], Iterator[tuple[str, str]]]] = []
+
+
+class AppExists(ValueError):
+    """The name is taken by another app. Hint: publish versions of that one, or choose another."""
+
+
+class BadApp(ValueError):
+    """A fact of an app makes no sense; `faults` has the sentences by field."""
+
+    def __init__(self, faults: dict[str, list[str]]) -> None:
+        """Say all of it."""
+        self.faults = faults
+        said = "; ".join(f"{name}: {' '.join(each)}" for name, each in faults.items())
+        super().__init__(f"The app cannot be as it is described: {said} Hint: correct these.")
+
+
+def create(
+    *,
+    name: str,
+    kind: str = AppKind.NATIVE,
+    success_rule: str = SuccessRule.EXIT_CODE,
+    now: datetime,
+    **facts: Any,
+) -> App:
+    """Create an app; `facts` are further columns of it.
+
+    Workunits of scripts, commands and containers have one output, `out`, unless somebody says more.
+    Raises `AppExists`, `BadApp`, and `app_versions.UnknownApp` for what is no name.
+    """
+    app_versions.check_app_name(name)
+    if kind in AppKind.values and kind != AppKind.NATIVE:
+        # What the launcher makes of a program's standard output, if nobody says otherwise.
+        facts["workunit_defaults"] = {"outputs": ["out"], **(facts.get("workunit_defaults") or {})}
+    app = App(name=name, kind=kind, success_rule=success_rule, created_at=now)
+    if not facts.get("user_friendly_name"):
+        facts["user_friendly_name"] = name
+    _set(app, facts, is_new_kind=True)
+    try:
+        with transaction.atomic():
+            app.save(force_insert=True)
+            audit.record(
+                Event.APP_CREATED, now=now, subject=f"app {name}", details=audit_details(app, facts)
+            )
+    except IntegrityError as error:
+        msg = (
+            f"There is an app {name!r} already. "
+            "Hint: publish versions of it, or choose another name."
+        )
+        raise AppExists(msg) from error
+    return app
+
+
+def change(app: App, *, now: datetime, **facts: Any) -> App:
+    """Change columns of an app.  Raises `BadApp`; its kind stays what it is once it has versions.
+
+    The success rule holds for what is sent from now on.
+    """
+    kind = facts.get("kind", app.kind)
+    if kind != app.kind and app.versions.exists():
+        said = f"it is {app.kind}, and has versions. Hint: create another app."
+        raise BadApp({"kind": [said]})
+    _set(app, facts, is_new_kind=kind != app.kind)
+    with transaction.atomic():
+        app.save(update_fields=list(facts))
+        audit.record(
+            Event.APP_CHANGED, now=now, subject=f"app {app}", details=audit_details(app, facts)
+        )
+    return app
+
+
+#: Facts whose values decide which code runs, or the credit; of others only the names are kept.
+_AUDITED_VALUES = frozenset(
+    {
+        "assimilator",
+        "credit_per_workunit",
+        "credit_rule",
+        "deprecated",
+        "generator",
+        "kind",
+        "success_rule",
+        "validator",
+        "weight",
+    }
+)
+
+
+def audit_details(app: App, names: Iterable[str]) -> dict[str, Any]:
+    """Return the details of a change for the audit log: names, and values that are not secret."""
+    changed = sorted(names)
+    return {"changed": changed} | {
+        name: getattr(app, name) for name in changed if name in _AUDITED_VALUES
+    }
+
+
+def draft(*, name: str, kind: str) -> App:
+    """Return the app of this name, or one that is not saved; raises `app_versions.UnknownApp`."""
+    app_versions.check_app_name(name)
+    return App.objects.filter(name=name).first() or App(name=name, kind=kind)
+
+
+def ensure(*, name: str, now: datetime, **facts: Any) -> App:
+    """Find an app by name, or create it so; one of another kind or rule is refused (`BadPackage`).
+
+    Facts that are None are not asked for.
+    """
+    wanted = {key: value for key, value in facts.items() if value is not None}
+    found = App.objects.filter(name=name).first()
+    if found is None:
+        return create(name=name, now=now, **wanted)
+    for key, value in wanted.items():
+        if getattr(found, key) != value:
+            msg = (
+                f"App {name} exists, and its {key} is {getattr(found, key)}, not {value}. "
+                "Hint: leave that out, or choose another name."
+            )
+            raise BadPackage(msg)
+    return found
+
+
+def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
+    for key, value in facts.items():
+        if key not in _SET:
+            raise BadApp({key: ["is nothing that an app is told."]})
+        setattr(app, key, value)
+    try:
+        app.clean_fields()
+        app.validate_constraints()
+    except ValidationError as error:
+        raise BadApp({key: list(fault) for key, fault in error.message_dict.items()}) from error
+    found_faults = dict(faults(app, facts, is_new_kind=is_new_kind))
+    if refusals := {key: [fault] for key, fault in found_faults.items() if fault}:
+        raise BadApp(refusals)
+
+
+def faults(app: App, facts: Container[str], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
+    """Yield faults in some facts of an app that otherwise daemons or submissions would find later.
+
+    Checks science, defaults and disabled kinds, and applies `field_checks`; each fault comes with
+    its column.
+    """
+    if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
+        yield "kind", COMMANDS_ARE_OFF
+    if any(column in facts for column in alerts.SCIENCE_COLUMNS):
+        science = {field.name: getattr(app, field.name) for field in App._meta.concrete_fields}
+        yield from alerts.science_refusals(science)
+    if "workunit_defaults" in facts:
+        try:
+            new_workunit(app.workunit_defaults, from_outside=True)
+        except BadDescription as bad:
+            yield "workunit_defaults", str(bad)
+    for check in field_checks:
+        yield from check(app, facts)

@@ -1,0 +1,317 @@
+"""Publish programs, scripts, commands and images: apps of every kind.
+
+Theory of operation.  What is no BOINC program gets a main program of the server's own, a launcher,
+signed like any other, so that every BOINC client can run it.  A script's archive is packed anew, in
+one form that clients can unpack without care.  The same again is no error, and tells what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Prefetch
+
+from scheduler import storage
+from scheduler.apps import app_versions
+from scheduler.apps.app_versions import Facts, Published
+from scheduler.apps.rules.packaging import (
+    RUN,
+    UNIX_PLATFORMS,
+    BadPackage,
+    Package,
+    PackedFile,
+    check_image,
+    check_script,
+    is_description,
+    unpack,
+)
+from scheduler.dispatch.rules.launching import COMMANDS_ARE_OFF
+from scheduler.models import Account, App, AppVersion, AppVersionFile, PlanClass
+from scheduler.models.science import AppKind
+
+#: What a version that runs containers needs of a computer, unless its publisher says more.
+CONTAINER_PLAN_CLASS = "docker"
+_MAX_CMDLINE = 255
+_MAX_PLAN_CLASS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What shall be published, of which app; without `platforms`, for those usual for its kind."""
+
+    version_num: int
+    platforms: Sequence[str] = ()
+    plan_class: str = ""
+    main_program: str | None = None
+    cmdline: str = ""
+    image: str = ""
+    source_url: str = ""
+    beta: bool = False
+    create_platform: bool = False
+    #: Files that `version.xml` does not list belong to the version, as BOINC's server has it.
+    with_unlisted: bool = False
+    #: Signatures made on another machine, by the given names.
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    #: Plan classes that will be defined before the version is published.
+    future_plan_classes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The versions, one per platform; `created` says whether any of them is new."""
+
+    published: tuple[Published, ...]
+
+    @property
+    def created(self) -> bool:
+        """Whether there was anything to publish."""
+        return any(one.created for one in self.published)
+
+    @property
+    def versions(self) -> list[AppVersion]:
+        """The versions themselves."""
+        return [one.version for one in self.published]
+
+
+#: Writes what was prepared; within the caller's transaction, if there is one.
+Write = Callable[[], Outcome]
+
+
+def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
+    """Publish a version of an app, by its kind, for several platforms: for all or for none.
+
+    `source` are the files of a native app or of a script; commands have none, and containers name
+    an image instead.  Raises `BadPackage` for what does not fit the kind, and what
+    `app_versions.publish` raises.
+    """
+    with prepared(app, order, source, holder=None, now=now) as write:
+        return write()
+
+
+@contextmanager
+def prepared(
+    app: App,
+    order: Order,
+    source: storage.Source | None,
+    *,
+    holder: Account | None,
+    now: datetime,
+) -> Iterator[Write]:
+    """Pack and hash what `publish` publishes, and yield what writes it: rows, all or none.
+
+    With a `holder`, the files are kept here and now, held for him until the end; what was yielded
+    then writes rows of the catalogue alone, and suits the caller's transaction.
+    """
+    check(app, order, source)
+    platforms = list(dict.fromkeys(order.platforms)) or usual_platforms(app)
+    facts = _facts(app, order)
+
+    def write() -> Outcome:
+        with transaction.atomic():
+            if facts.plan_class == CONTAINER_PLAN_CLASS:
+                spec = {"docker": True}
+                PlanClass.objects.get_or_create(
+                    name=facts.plan_class, defaults={"spec": spec, "created_at": now}
+                )
+            done = app_versions.publish_package(
+                app=app,
+                platforms=platforms,
+                facts=facts,
+                package=package,
+                signed=signed,
+                create_platform=order.create_platform,
+                now=now,
+            )
+        return Outcome(tuple(done))
+
+    with _contents(app, order, source) as (package, contents):
+        signed = app_versions.sign(package, contents, order.signatures)
+        with app_versions.kept(package, contents, order.version_num, holder=holder, now=now):
+            yield write
+
+
+def _facts(app: App, order: Order) -> Facts:
+    is_container = app.kind == AppKind.CONTAINER
+    return Facts(
+        version_num=order.version_num,
+        plan_class=order.plan_class or (CONTAINER_PLAN_CLASS if is_container else ""),
+        cmdline=order.cmdline,
+        image=order.image,
+        source_url=order.source_url,
+        beta=order.beta,
+    )
+
+
+def examine(app: App, order: Order, source: storage.Source | None) -> bool:
+    """Return whether `publish` would create a version; nothing is written.
+
+    Raises what `publish` raises.
+    """
+    check(app, order, source)
+    with _contents(app, order, source) as (package, contents):
+        return app_versions.would_create(
+            app=app,
+            platforms=list(dict.fromkeys(order.platforms)) or usual_platforms(app),
+            facts=_facts(app, order),
+            package=package,
+            signed=app_versions.sign(package, contents, order.signatures),
+            create_platform=order.create_platform,
+        )
+
+
+def unsigned(
+    app: App, order: Order, source: storage.Source | None, stack: ExitStack
+) -> dict[str, storage.Staged]:
+    """Return the files of a version that lack a signature, by name, staged until a stack closes.
+
+    Raises `BadPackage`, and `BadSignature` for a signature beside a file that does not verify.
+    """
+    check(app, order, source)
+    package, contents = stack.enter_context(_contents(app, order, source))
+    known = app_versions.given_signatures(package.files, contents, {})
+    rows = zip(package.files, contents, known, strict=True)
+    return {file.name: item for file, item, signature in rows if signature is None}
+
+
+def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
+    """Write the files that `publish` would publish into a new folder; returns their names.
+
+    They are the exact bytes that clients download, launcher and repacked archive included, with a
+    manifest that `signer/sign.py` reads.  The version is not written to the database.  Raises
+    `BadPackage` and `storage.UnreadablePackage`.
+    """
+    check(app, order, source)
+    with _contents(app, order, source) as (package, contents):
+        app_versions.given_signatures(package.files, contents, {})
+        named = {file.name: item for file, item in zip(package.files, contents, strict=True)}
+        version = f"{order.version_num / 100:.2f}"
+        storage.write_prepared(folder, named, {"app": app.name, "version": version})
+    return sorted(named)
+
+
+def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
+    """The versions in their order, with all that is told of them, in two statements."""
+    known = AppVersion.objects.select_related("app", "platform").prefetch_related(
+        Prefetch("files", AppVersionFile.objects.select_related("file").order_by("position"))
+    )
+    found = known.in_bulk([version.pk for version in versions])
+    return [found[version.pk] for version in versions]
+
+
+def check(app: App, order: Order, source: storage.Source | None) -> None:
+    """Refuse (`BadPackage`) what no app of this kind has."""
+    if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps:
+        raise BadPackage(f"App {app} cannot get versions: {COMMANDS_ARE_OFF}")
+    has_files = source is not None
+    if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
+        what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"
+        msg = f"App {app} is of kind {app.kind}, whose versions have no files. Hint: give {what}."
+        raise BadPackage(msg)
+    if not has_files and app.kind in {AppKind.NATIVE, AppKind.SCRIPT}:
+        what = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"
+        msg = f"App {app} is of kind {app.kind}, and no file is given. Hint: give {what}."
+        raise BadPackage(msg)
+    if order.image and app.kind != AppKind.CONTAINER:
+        msg = f"App {app} is of kind {app.kind} and runs no image. Hint: leave the image out."
+        raise BadPackage(msg)
+    if order.main_program and app.kind != AppKind.NATIVE:
+        msg = f"App {app} is of kind {app.kind}, whose main program is the server's own launcher."
+        raise BadPackage(f"{msg} Hint: leave main_program out.")
+    for name, value, most in (
+        ("cmdline", order.cmdline, _MAX_CMDLINE),
+        ("plan_class", order.plan_class, _MAX_PLAN_CLASS),
+    ):
+        if len(value) > most or not value.isprintable():
+            msg = f"{name} is {value[:80]!r}. Hint: give {most} printable characters at most."
+            raise BadPackage(msg)
+    if order.plan_class and not _is_defined(order, app):
+        msg = f"Plan class {order.plan_class!r} is not defined: no host would get this version."
+        raise BadPackage(
+            f"{msg} Hint: define it first, by `manage.py plan_class set {order.plan_class} FILE`."
+        )
+
+
+def _is_defined(order: Order, app: App) -> bool:
+    """Whether the plan class exists; that of containers is created with the first version."""
+    is_usual = app.kind == AppKind.CONTAINER and order.plan_class == CONTAINER_PLAN_CLASS
+    is_future = order.plan_class in order.future_plan_classes
+    return is_usual or is_future or PlanClass.objects.filter(name=order.plan_class).exists()
+
+
+def usual_platforms(app: App) -> list[str]:
+    """The platforms that are usual for the kind of an app; raises `BadPackage` for native ones."""
+    if app.kind != AppKind.NATIVE:
+        return list(UNIX_PLATFORMS)
+    msg = (
+        f"App {app} is native, and for which computers this is built is not said. "
+        f"Hint: name a platform, such as {UNIX_PLATFORMS[0]}."
+    )
+    raise BadPackage(msg)
+
+
+@contextmanager
+def _contents(
+    app: App, order: Order, source: storage.Source | None
+) -> Iterator[tuple[Package, Sequence[storage.Staged]]]:
+    """The package of a version, and its files' contents in their order."""
+    if app.kind == AppKind.NATIVE and source is not None:
+        package = unpack(
+            storage.with_texts(source, is_description),
+            main_program=order.main_program,
+            executables=source.executables,
+            with_unlisted=order.with_unlisted,
+        )
+        with app_versions.staged(package) as contents:
+            yield package, contents
+        return
+    if app.kind == AppKind.CONTAINER:
+        check_image(order.image)
+    files = [
+        PackedFile(
+            name=f"{app.name}_launcher",
+            open_name="",
+            content=storage.launcher(kind=app.kind, image=order.image),
+            main_program=True,
+            executable=True,
+        )
+    ]
+    launched = Package(tuple(files), launched=True)
+    with app_versions.staged(launched) as [main]:
+        if source is None:
+            yield launched, [main]
+            return
+        program = storage.stage_program(_as_script(app, source))
+        try:
+            archive = PackedFile(
+                name=f"{app.name}.tar.gz", open_name=storage.ARCHIVE_NAME, content=b""
+            )
+            yield Package((*files, archive), launched=True), [main, program]
+        finally:
+            storage.discard(program)
+
+
+def _as_script(app: App, source: storage.Source) -> storage.Source:
+    """The files of a script; a single one is its ``run.sh``, whatever it was called."""
+    files: Mapping[str, str] = source.files
+    if not source.several:
+        [(name, path)] = files.items()
+        if name != RUN and not storage.begins_with(path, b"#!"):
+            msg = (
+                f"{name[:80]!r} is neither a script nor an archive. Hint: app {app} takes a {RUN}, "
+                f"or a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz with {RUN} at its top."
+            )
+            raise BadPackage(msg)
+        files = {RUN: path}
+    check_script(files.keys())
+    if storage.first_line_ends_with(files[RUN], b"\r"):
+        msg = (
+            f"The lines of {RUN} end as on Windows, and no Unix starts it so. "
+            "Hint: save it with Unix line ends, or run dos2unix on it."
+        )
+        raise BadPackage(msg)
+    return storage.Source(dict(files), source.executables | {RUN})

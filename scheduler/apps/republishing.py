@@ -1,0 +1,301 @@
+"""Publish versions again under new numbers, by a new launcher or key.
+
+Theory of operation.  Clients never fetch a version that they already have (PROTOCOL trap 5), so a
+version that they must fetch again gets the next free number.  Contents come from the published
+files, compared with their digests; launchers are written by this server.  The earlier versions are
+deprecated in the same transaction; their results in progress continue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduler import storage
+from scheduler.apps import app_versions
+from scheduler.apps.app_versions import BadPackage, Facts, Published
+from scheduler.apps.rules.packaging import VERSION_FLAGS, Package, PackedFile
+from scheduler.models import App, AppVersion, AppVersionFile
+from scheduler.models.science import AppKind
+
+#: The form of a file name by `files.download_files`: stem, 16 digits of the hash, row, suffix.
+_PHYSICAL = re.compile(r"(?P<stem>.+)_[0-9a-f]{16}_[0-9a-z]+(?P<suffix>\.[^.]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Versions of one app with the same files, and their staged replacement."""
+
+    earlier: Sequence[AppVersion]
+    version_num: int
+    package: Package
+    contents: Sequence[storage.Staged]
+
+    @property
+    def app(self) -> App:
+        return self.earlier[0].app
+
+    @property
+    def folder(self) -> str:
+        """Return the subfolder of its files among those to be signed."""
+        return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
+
+
+def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
+    """Return the versions that work is sent for, with their files; of some apps only, if named."""
+    versions = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
+    if names := list(apps):
+        versions = versions.filter(app__name__in=names)
+    return list(
+        versions.select_related("app", "platform")
+        .prefetch_related("files__file")
+        .order_by("app__name", "version_num", "pk")
+    )
+
+
+def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
+    """Return the versions whose main program is a launcher of an older server.
+
+    Versions of command apps are included only if commands are served.
+    """
+    return [
+        version
+        for version in versions
+        if version.app.kind != AppKind.NATIVE
+        and (settings.PROJECT.command_apps or version.app.kind != AppKind.COMMAND)
+        and (main := _main(version)) is not None
+        and main.file.sha256 != _launcher(version).digest.sha256
+    ]
+
+
+@contextmanager
+def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
+    """Stage the replacements of some versions, under the next free numbers of their apps.
+
+    Raises `BadPackage` for a published file that has changed, and the errors of
+    `storage.published`.
+    """
+    groups: dict[tuple[object, ...], list[AppVersion]] = {}
+    for version in versions:
+        files = tuple(
+            (f.open_name, f.main_program, f.executable, f.copy_file, f.file_id)
+            for f in _files(version)
+        )
+        key = (version.app_id, version.version_num, version.plan_class, version.image,
+               version.cmdline, version.beta, files)  # fmt: skip
+        groups.setdefault(key, []).append(version)
+    numbers = _Numbers()
+    with ExitStack() as stack:
+        renewals = []
+        for group in groups.values():
+            package = _package(group[0])
+            contents = stack.enter_context(app_versions.staged(package))
+            contents = [*contents, *_stored(group[0], stack)]
+            number = numbers.next_for(group[0])
+            packed = (*package.files, *_stored_files(group[0]))
+            renewals.append(Renewal(group, number, _with(package, packed), contents))
+        yield renewals
+
+
+class _Numbers:
+    """Assigns the next free numbers of apps; versions with the same number get the same new one."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[int, int], int] = {}
+        self._highest: dict[int, int] = {}
+
+    def next_for(self, version: AppVersion) -> int:
+        app = version.app_id
+        if app not in self._highest:
+            numbers = AppVersion.objects.filter(app_id=app).values_list("version_num", flat=True)
+            self._highest[app] = max(numbers)
+        if (app, version.version_num) not in self._given:
+            self._highest[app] += 1
+            self._given[app, version.version_num] = self._highest[app]
+        return self._given[app, version.version_num]
+
+
+def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
+    """Write the files to be signed into a new folder, with a manifest; returns their names."""
+    named = {name: item for renewal in renewals for name, _, item in _named(renewal)}
+    storage.write_prepared(folder, named, {"app": "", "version": ""})
+    return sorted(named)
+
+
+def publish(
+    renewals: Sequence[Renewal], signatures: Mapping[str, str], *, now: datetime
+) -> list[Published]:
+    """Publish all renewals or none, and deprecate the replaced versions; raises as `publish` does.
+
+    `signatures` are by the names that `write` returned, over files of any of the renewals.
+    """
+    done: list[Published] = []
+    used: set[str] = set()
+    with transaction.atomic():
+        for renewal in renewals:
+            own = _of(renewal, signatures)
+            used |= own.keys()
+            made = app_versions.publish_package(
+                app=renewal.app,
+                platforms=[version.platform.name for version in renewal.earlier],
+                facts=_facts(renewal),
+                package=renewal.package,
+                signed=app_versions.sign(renewal.package, renewal.contents, own),
+                now=now,
+            )
+            done += made
+            for earlier, new in zip(renewal.earlier, made, strict=True):
+                _replace(earlier, new.version)
+        if strange := sorted(signatures.keys() - used):
+            msg = (
+                f"{strange[0]} is not by the project's key over one of the files. "
+                "Hint: sign exactly the files that --prepare DIR writes now."
+            )
+            raise app_versions.BadSignature(msg)
+    return done
+
+
+def check(renewals: Sequence[Renewal], signatures: Mapping[str, str], public_text: str) -> None:
+    """Verify that signatures by a public key cover every file of some renewals.
+
+    Raises `app_versions.SignatureMissing`, `BadSignature` and `BadPackage`.
+    """
+    missing = []
+    for renewal in renewals:
+        verified = app_versions.given_signatures(
+            renewal.package.files,
+            renewal.contents,
+            _of(renewal, signatures),
+            public_key=public_text,
+        )
+        named = zip(_named(renewal), verified, strict=True)
+        missing += [name for (name, _, _), signature in named if signature is None]
+    if missing:
+        raise app_versions.SignatureMissing(missing)
+
+
+def _of(renewal: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
+    """Return the signatures in the folder of one renewal."""
+    names = {f"{name}.sig" for name, _, _ in _named(renewal)}
+    return {name: text for name, text in signatures.items() if name in names}
+
+
+def _replace(earlier: AppVersion, new: AppVersion) -> None:
+    columns = ("avg_ncpus", "min_core_version", "max_core_version")
+    for column in columns:
+        setattr(new, column, getattr(earlier, column))
+    new.save(update_fields=columns)
+    earlier.deprecated = True
+    earlier.save(update_fields=["deprecated"])
+
+
+def _named(renewal: Renewal) -> Iterator[tuple[str, PackedFile, storage.Staged]]:
+    for file, item in zip(renewal.package.files, renewal.contents, strict=True):
+        yield f"{renewal.folder}/{file.name}", file, item
+
+
+def _facts(renewal: Renewal) -> Facts:
+    version = renewal.earlier[0]
+    return Facts(
+        version_num=renewal.version_num,
+        plan_class=version.plan_class,
+        cmdline=version.cmdline,
+        image=version.image,
+        source_url=version.source_url,
+        beta=version.beta,
+    )
+
+
+def _package(version: AppVersion) -> Package:
+    """Return the part of a version's package that the server makes: its launcher, or nothing."""
+    facts = {
+        name: str(value)
+        for name in ("api_version", "file_prefix")
+        if (value := getattr(version, name))
+    } | {flag: "" for flag in VERSION_FLAGS if getattr(version, flag)}
+    if version.app.kind == AppKind.NATIVE:
+        return Package((), facts)
+    launcher = PackedFile(
+        name=f"{version.app.name}_launcher",
+        open_name="",
+        content=storage.launcher(kind=version.app.kind, image=version.image),
+        main_program=True,
+        executable=True,
+    )
+    return Package((launcher,), facts, launched=True)
+
+
+def _with(package: Package, files: tuple[PackedFile, ...]) -> Package:
+    return Package(files, package.facts, package.launched)
+
+
+def _stored_files(version: AppVersion) -> list[PackedFile]:
+    launched = version.app.kind != AppKind.NATIVE
+    rows = [row for row in _files(version) if not (launched and row.main_program)]
+    names = [f"{version.app.name}.tar.gz"] if launched else [_original(r, version) for r in rows]
+    return [
+        PackedFile(
+            # Files of several folders may have had the same name.
+            name=name if names.count(name) == 1 else f"{row.position}-{name}",
+            open_name=row.open_name,
+            content=b"",
+            main_program=row.main_program,
+            executable=row.executable,
+            copy_file=row.copy_file,
+        )
+        for row, name in zip(rows, names, strict=False)  # commands have no rows
+    ]
+
+
+def _stored(version: AppVersion, stack: ExitStack) -> list[storage.Staged]:
+    """Stage the published contents of a version, without its launcher."""
+    launched = version.app.kind != AppKind.NATIVE
+    return [
+        stage_published(row, stack)
+        for row in _files(version)
+        if not (launched and row.main_program)
+    ]
+
+
+def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
+    """Stage a published file until a stack closes; raises `BadPackage` if it has changed."""
+    try:
+        with storage.published(row.file.name) as path:
+            item = storage.stage_file(path)
+    except FileNotFoundError as error:
+        msg = f"The published file {row.file.name} is missing. Hint: run `manage.py fsck`."
+        raise BadPackage(msg) from error
+    stack.callback(storage.discard, item)
+    if item.digest.sha256 != row.file.sha256:
+        msg = (
+            f"The published file {row.file.name} has changed: its SHA-256 is "
+            f"{item.digest.sha256}, not {row.file.sha256}. Hint: restore it from a backup, or "
+            "deprecate its version, and find out who changed it."
+        )
+        raise BadPackage(msg)
+    return item
+
+
+def _original(row: AppVersionFile, version: AppVersion) -> str:
+    """Return the original name of a file: its physical name without version, hash and row."""
+    match = _PHYSICAL.fullmatch(row.file.name)
+    stem, suffix = (match["stem"], match["suffix"] or "") if match else (row.file.name, "")
+    return stem.removesuffix(f"_{version.version_num}") + suffix
+
+
+def _files(version: AppVersion) -> list[AppVersionFile]:
+    return sorted(version.files.all(), key=lambda row: row.position)
+
+
+def _main(version: AppVersion) -> AppVersionFile | None:
+    return next((row for row in _files(version) if row.main_program), None)
+
+
+def _launcher(version: AppVersion) -> storage.Staged:
+    return storage.stage_bytes(storage.launcher(kind=version.app.kind, image=version.image))

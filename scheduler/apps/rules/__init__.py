@@ -1,0 +1,1 @@
+"""Judgements of apps and packages: facts in, a verdict out [pure]."""

@@ -1,0 +1,19 @@
+"""Which facts of an app a scientist may set, and which the project alone [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: The fields that weigh apps against each other.  Science needs no right of its own: an app can
+#: only name science that is built in or in the allow-list (`scheduler.apps.rules.plugins`).
+PROJECTS_OWN = frozenset({"weight", "credit_rule", "credit_per_workunit"})
+
+
+def reserved(facts: Mapping[str, Any]) -> list[str]:
+    """Return the facts that only administrators may set, in the given order.
+
+    >>> reserved({"grace": 0, "weight": 2, "validator": "numeric"})
+    ['weight']
+    """
+    return [name for name in facts if name in PROJECTS_OWN]

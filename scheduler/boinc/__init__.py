@@ -1,0 +1,1 @@
+"""BOINC's protocol for volunteers' clients: scheduler RPC, files, web RPCs."""

@@ -1,0 +1,280 @@
+"""Facts to messages: what a reply says of work, files and the project."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from hashlib import md5
+
+from scheduler import signing, storage
+from scheduler.boinc.translate import GPU_TYPES
+from scheduler.boinc.wire import messages
+from scheduler.config import ProjectConfig
+from scheduler.dispatch.facts import Given, Version, VersionFile, Work
+from scheduler.dispatch.rules import launching
+from scheduler.dispatch.rules.lost_results import Holdings
+from scheduler.hosts.facts import AppFacts, VersionFacts
+from scheduler.hosts.identity import Caller
+from scheduler.messages.facts import TrickleToSay
+from scheduler.results.facts import output_name
+
+#: What BOINC clients take as this server's version; 507 and later may replace host-specific
+#: preferences, 800 and later is a current server.
+SCHEDULER_VERSION = 802
+#: So many files are kept as messages: programs and common inputs are told again and again.
+_MOST_KEPT = 1024
+_PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
+
+
+def project_part(config: ProjectConfig) -> dict[str, object]:
+    """What every reply says of the project."""
+    return {
+        "scheduler_version": SCHEDULER_VERSION,
+        "dont_use_dcf": True,
+        "master_url": config.master_url,
+        "request_delay": config.request_delay.total_seconds(),
+        "next_rpc_delay": config.next_contact.total_seconds() or None,
+        "project_name": config.name,
+    }
+
+
+def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
+    """What a reply says of the account and the host."""
+    part: dict[str, object] = {
+        "userid": caller.account_id,
+        "user_name": caller.name,
+        "user_total_credit": caller.account_total_credit,
+        "user_expavg_credit": caller.account_expavg_credit,
+        "user_create_time": int(caller.account_created_at.timestamp()),
+        "email_hash": _md5(caller.email),
+        "cross_project_id": caller.cross_project_id,
+        "external_cpid": _md5(caller.cross_project_id + caller.email),
+        "project_preferences": caller.project_prefs or _PROJECT_PREFERENCES,
+        "host_total_credit": caller.host_total_credit,
+        "host_expavg_credit": caller.host_expavg_credit,
+        "host_venue": caller.venue,
+        "host_create_time": int(caller.host_created_at.timestamp()),
+        "teamid": caller.team_id or 0,
+        "team_name": caller.team_name or "",
+    }
+    if caller.assigned:
+        part["hostid"] = caller.host_id
+    if caller.global_prefs and caller.global_prefs_mod_time > max(prefs_mod_times):
+        part["global_preferences"] = caller.global_prefs
+    return part
+
+
+def _md5(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def holdings_part(holdings: Holdings) -> dict[str, object]:
+    """Which of its results the client is to drop."""
+    return {
+        "result_aborts": tuple(holdings.abort),
+        "result_aborts_if_not_started": tuple(holdings.abort_if_not_started),
+    }
+
+
+def trickles(heard: Iterable[TrickleToSay]) -> tuple[messages.TrickleDown, ...]:
+    """What running results shall hear."""
+    return tuple(
+        messages.TrickleDown(result_name=one.result_name, time=one.time, text=one.text)
+        for one in heard
+    )
+
+
+def work_part(
+    work: Work, config: ProjectConfig, *, kept: Collection[str] = ()
+) -> dict[str, tuple[object, ...]]:
+    """The apps, files, versions, workunits and results of a reply.
+
+    `kept` are the files that the host keeps: named again without the flag, a client would take it
+    off them.
+    """
+    sent = work.sent
+    if not sent:
+        return {}
+    used = {given.app_version_id: given.flops for given in sent}
+    versions = [work.versions[version_id] for version_id in used]
+    published = [version for version in versions if not version.is_own]
+    # Many workunits have the same input: it is named once.
+    inputs = {
+        file.name: _input(
+            file.name,
+            file.nbytes,
+            file.md5,
+            sticky=file.sticky or file.name in kept,
+            master_url=config.master_url,
+            elsewhere=file.urls,
+        )
+        for file in {file.name: file for file in work.inputs}.values()
+    }
+    programs = {file.name: _program(file, config.master_url) for file in work.version_files}
+    return {
+        "apps": tuple({version.app.id: _app(version.app) for version in versions}.values()),
+        "files": tuple((inputs | programs).values()),
+        "app_versions": tuple(
+            _version(version, used[version.facts.id], work.version_files) for version in published
+        ),
+        "workunits": tuple(_workunits(work)),
+        "uploads": tuple(_uploads(sent, config)),
+        "results": tuple(_result(given, work.versions[given.app_version_id]) for given in sent),
+    }
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _input(
+    name: str, nbytes: int, md5: str, *, sticky: bool, master_url: str, elsewhere: str
+) -> messages.DownloadFile:
+    return messages.DownloadFile(
+        name=name,
+        urls=tuple(elsewhere.splitlines()) or (master_url + storage.download_url_path(name),),
+        nbytes=nbytes,
+        md5_cksum=md5,
+        sticky=sticky,
+    )
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _program(file: VersionFile, master_url: str) -> messages.DownloadFile:
+    return messages.DownloadFile(
+        name=file.name,
+        urls=(master_url + storage.download_url_path(file.name),),
+        nbytes=file.nbytes,
+        md5_cksum=file.md5,
+        file_signature=file.signature,
+        executable=file.executable,
+    )
+
+
+def _app(app: AppFacts) -> messages.ReplyApp:
+    return messages.ReplyApp(
+        name=app.name,
+        user_friendly_name=app.title,
+        non_cpu_intensive=app.non_cpu_intensive,
+        fraction_done_exact=app.fraction_done_exact,
+    )
+
+
+def _version(
+    version: Version, flops: float, files: Sequence[VersionFile]
+) -> messages.ReplyAppVersion:
+    facts = version.facts
+    return messages.ReplyAppVersion(
+        app_name=version.app.name,
+        version_num=facts.version_num,
+        platform=facts.platform,
+        plan_class=facts.plan_class,
+        api_version=version.api_version or None,
+        avg_ncpus=facts.avg_ncpus,
+        flops=flops,
+        coprocs=_coprocs(facts),
+        gpu_ram=facts.gpu_ram or None,
+        cmdline=version.cmdline or None,
+        file_prefix=version.file_prefix or None,
+        dont_throttle=version.dont_throttle,
+        is_wrapper=version.is_wrapper,
+        needs_network=version.needs_network,
+        file_refs=tuple(
+            messages.FileRef(
+                file_name=file.name,
+                open_name=file.open_name or None,
+                main_program=file.main_program,
+                copy_file=file.copy_file,
+            )
+            for file in files
+            if file.app_version_id == facts.id
+        ),
+    )
+
+
+def _coprocs(facts: VersionFacts) -> tuple[messages.CoprocUsage, ...]:
+    if not facts.device:
+        return ()
+    kind = GPU_TYPES.get(facts.device, facts.device)
+    return (messages.CoprocUsage(type=kind, count=facts.device_count),)
+
+
+def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
+    refs: dict[int, list[messages.FileRef]] = {}
+    for file in work.inputs:
+        refs.setdefault(file.workunit_id, []).append(
+            messages.FileRef(
+                file_name=file.name, open_name=file.open_name or None, copy_file=file.copy_file
+            )
+        )
+    for given in {given.workunit_id: given for given in work.sent}.values():
+        version = work.versions[given.app_version_id]
+        scale = _fpops_scale(given, version)
+        yield messages.ReplyWorkunit(
+            name=given.workunit_name,
+            app_name=version.app.name,
+            version_num=version.facts.version_num,
+            rsc_fpops_est=given.rsc_fpops_est * scale,
+            rsc_fpops_bound=given.rsc_fpops_bound * scale,
+            rsc_memory_bound=given.rsc_memory_bound,
+            rsc_disk_bound=given.rsc_disk_bound,
+            command_line=_command_line(given, version.app, refs.get(given.workunit_id, ())),
+            file_refs=tuple(refs.get(given.workunit_id, ())),
+        )
+
+
+def _fpops_scale(given: Given, version: Version) -> float:
+    """By how much a workunit's operations are scaled for a volunteer's own program.
+
+    Its client divides them by the speed of `app_info.xml` to estimate and to limit the running
+    time; the server cannot send it another speed.
+    """
+    own_flops = version.facts.projected_flops
+    return own_flops / given.flops if version.is_own and own_flops and given.flops > 0 else 1.0
+
+
+def _command_line(given: Given, app: AppFacts, inputs: Sequence[messages.FileRef]) -> str | None:
+    if not app.is_launched:
+        return given.command_line or None
+    return launching.command_line(
+        given.command_line,
+        kind=app.kind,
+        success_rule=app.success_rule,
+        inputs=[ref.open_name or ref.file_name for ref in inputs],
+        outputs=[output["open_name"] for output in given.outputs],
+        optional=[output["open_name"] for output in given.outputs if output.get("optional")],
+    )
+
+
+def _uploads(sent: Iterable[Given], config: ProjectConfig) -> Iterable[messages.UploadFile]:
+    urls, grant = (config.upload_url,), signing.upload_granter()
+    for given in sent:
+        for position, output in enumerate(given.outputs):
+            name = output_name(given.result_name, given.result_id, position)
+            max_nbytes = int(output["max_nbytes"])
+            yield messages.UploadFile(
+                name=name,
+                urls=urls,
+                max_nbytes=max_nbytes,
+                xml_signature=grant(name, max_nbytes),
+                gzip_when_done=bool(output.get("gzip_when_done")),
+                sticky=bool(output.get("sticky")),
+            )
+
+
+def _result(given: Given, version: Version) -> messages.ReplyResult:
+    return messages.ReplyResult(
+        name=given.result_name,
+        wu_name=given.workunit_name,
+        report_deadline=given.report_deadline.timestamp(),
+        platform=version.facts.platform,
+        version_num=version.facts.version_num,
+        plan_class=version.facts.plan_class,
+        report_immediately=any("report_immediately" in output for output in given.outputs),
+        file_refs=tuple(
+            messages.FileRef(
+                file_name=output_name(given.result_name, given.result_id, position),
+                open_name=output["open_name"],
+                copy_file=bool(output.get("copy_file")),
+                optional=bool(output.get("optional")),
+            )
+            for position, output in enumerate(given.outputs)
+        ),
+    )

@@ -1,0 +1,127 @@
+"""The downloads face: a plain WSGI function that gives out published files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator
+from email.utils import formatdate
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from scheduler import storage
+from scheduler.boinc.plain import refuse
+from scheduler.boinc.store_downloads import give_from_store
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 1 << 18
+_RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+
+
+def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Give out ``.../<fan>/<name>``, whole or a range of it (RFC 9110, 14).
+
+    A 404 kills every result that needs the file, so it is only said of files that are not there;
+    a file that cannot be read today is a 503, and the client comes again.  What is not on the disk
+    may be in the store (`store_downloads`).
+    """
+    if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+        return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "GET, HEAD"))
+    try:
+        name = _named(environ.get("PATH_INFO", ""))
+    except (LookupError, storage.BadFileName, UnicodeError):
+        return refuse(environ, start_response, "404 Not Found")
+    try:
+        file, digest = storage.open_download(name)
+    except FileNotFoundError:
+        return give_from_store(environ, start_response, name)
+    except OSError:
+        logger.exception("download_failed", extra={"path": environ.get("PATH_INFO")})
+        return refuse(environ, start_response, "503 Service Unavailable")
+    found = os.fstat(file.fileno())
+    tag = f'"{digest.sha256}"' if digest else f'"{found.st_size:x}-{found.st_mtime_ns:x}"'
+    headers = [
+        ("Accept-Ranges", "bytes"),
+        ("ETag", tag),
+        ("Last-Modified", formatdate(found.st_mtime, usegmt=True)),
+        ("Cache-Control", "public, max-age=31536000, immutable"),
+    ]
+    if tag in environ.get("HTTP_IF_NONE_MATCH", ""):
+        file.close()
+        start_response("304 Not Modified", headers)
+        return []
+    return _give(environ, start_response, headers, file)
+
+
+def _named(path: str) -> str:
+    """The file that a path names; LookupError unless name and folder fit."""
+    _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
+    storage.check_name(name)
+    if fan != storage.fan_out(name):
+        raise LookupError(path)
+    return name
+
+
+def _give(
+    environ: WSGIEnvironment,
+    start_response: StartResponse,
+    headers: list[tuple[str, str]],
+    file: BinaryIO,
+) -> Iterable[bytes]:
+    size = os.fstat(file.fileno()).st_size
+    wanted = _wanted_range(environ, headers, size)
+    if wanted is not None and not wanted:
+        file.close()
+        unsatisfiable = ("Content-Range", f"bytes */{size}")
+        return refuse(environ, start_response, "416 Range Not Satisfiable", unsatisfiable)
+    given = wanted or range(size)
+    headers.append(("Content-Type", "application/octet-stream"))
+    headers.append(("Content-Length", str(len(given))))
+    if wanted:
+        headers.append(("Content-Range", f"bytes {given.start}-{given.stop - 1}/{size}"))
+    start_response("206 Partial Content" if wanted else "200 OK", headers)
+    if environ["REQUEST_METHOD"] == "HEAD":
+        file.close()
+        return []
+    file.seek(given.start)
+    if len(given) <= _CHUNK:
+        with file:
+            return [file.read(len(given))]
+    if "wsgi.file_wrapper" in environ and given.stop == size:
+        wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](file, _CHUNK)
+        return wrapped
+    return _chunks(file, len(given))
+
+
+def _wanted_range(
+    environ: WSGIEnvironment, headers: list[tuple[str, str]], size: int
+) -> range | None:
+    """Return the one range that was asked for, empty if it cannot be had, None for the whole.
+
+    What is not understood, several ranges among it, is answered with the whole file, as is a
+    range of a file that has changed (If-Range).
+    """
+    match = _RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
+    condition = environ.get("HTTP_IF_RANGE")
+    if not match or (condition and condition not in {value for _, value in headers}):
+        return None
+    first, last = match.groups()
+    if first:
+        start, stop = int(first), min(int(last) + 1 if last else size, size)
+        if last and int(last) < start:
+            return None
+        return range(start, stop) if start < size else range(0)
+    if last:
+        return range(max(0, size - int(last)), size)
+    return None
+
+
+def _chunks(file: BinaryIO, nbytes: int) -> Iterator[bytes]:
+    with file:
+        while nbytes > 0 and (chunk := file.read(min(_CHUNK, nbytes))):
+            nbytes -= len(chunk)
+            yield chunk

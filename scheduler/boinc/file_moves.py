@@ -1,0 +1,78 @@
+"""Says in a reply which files a host shall fetch, send or delete."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from scheduler import signing, storage
+from scheduler.boinc.wire import messages
+from scheduler.config import ProjectConfig
+from scheduler.messages.facts import FileMoves, FileToGet
+
+#: The app without files whose results a client takes for finished and uploads: BOINC's name.
+FILE_MOVER = "file_mover"
+_VERSION = 100
+#: As much as a host may send, in bytes; BOINC's limit.
+_TIME = timedelta(days=30)
+
+
+def file_moves_part(
+    moves: FileMoves, *, platform: str, config: ProjectConfig, now: datetime
+) -> dict[str, tuple[object, ...]]:
+    """What a reply's fields need in addition, to be appended to what they hold.
+
+    A result of an app version without files is uploaded at once by BOINC's clients; the file is on
+    the host already, and gets from us where to send it.
+    """
+    deadline = (now + _TIME).timestamp()
+    gets = moves.gets
+    return {
+        "apps": (messages.ReplyApp(name=FILE_MOVER),) if gets else (),
+        "app_versions": (
+            (
+                messages.ReplyAppVersion(
+                    app_name=FILE_MOVER, version_num=_VERSION, platform=platform
+                ),
+            )
+            if gets
+            else ()
+        ),
+        "files": tuple(
+            messages.DownloadFile(
+                name=put.name,
+                urls=(config.master_url + storage.download_url_path(put.name),),
+                nbytes=put.nbytes,
+                md5_cksum=put.md5,
+                sticky=True,
+            )
+            for put in moves.puts
+        ),
+        "uploads": tuple(_upload(get.name, config) for get in gets),
+        "workunits": tuple(
+            messages.ReplyWorkunit(name=get.result_name, app_name=FILE_MOVER, version_num=_VERSION)
+            for get in gets
+        ),
+        "results": tuple(_result(get, platform, deadline) for get in gets),
+        "delete_file_infos": moves.deletes,
+    }
+
+
+def _upload(name: str, config: ProjectConfig) -> messages.UploadFile:
+    return messages.UploadFile(
+        name=name,
+        urls=(config.upload_url,),
+        max_nbytes=config.max_output_bytes,
+        xml_signature=signing.upload_grant(name, config.max_output_bytes),
+        sticky=True,
+    )
+
+
+def _result(get: FileToGet, platform: str, deadline: float) -> messages.ReplyResult:
+    return messages.ReplyResult(
+        name=get.result_name,
+        wu_name=get.result_name,
+        report_deadline=deadline,
+        platform=platform,
+        version_num=_VERSION,
+        file_refs=(messages.FileRef(file_name=get.name),),
+    )

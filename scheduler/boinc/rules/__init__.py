@@ -1,0 +1,1 @@
+"""Rules of the paths of requests [pure]."""

@@ -1,0 +1,222 @@
+"""The uploads face: a plain WSGI function that takes what clients bring.
+
+It stands beside Django in the same server process and touches no database: an upload is a grant
+that is checked, a stream that is hashed and a file that gets its name. What is answered follows one
+rule (PROTOCOL trap 7): status -1 makes the client throw finished work away, so it is only for
+what can never heal; all the rest, and every surprise, is status 1, and the client comes again.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterable
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+
+from scheduler import signing, storage
+from scheduler.boinc.plain import refuse
+from scheduler.boinc.size_queries import SizeQueries
+from scheduler.boinc.wire import uploads
+from scheduler.boinc.wire.uploads import BadUpload, CutShort, SizeQuery, UploadReply, UploadRequest
+from scheduler.storage import Upload
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 1 << 18
+#: How much of a refused body is read, so that the client listens before the connection closes.
+_DRAIN_BYTES: Final = 1 << 20
+_FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
+_DONE: Final = UploadReply.done()
+_TOO_MANY_QUERIES: Final = UploadReply.later("Too many size queries from your address")
+_OUT_OF_SPACE: Final = "Server is out of disk space"
+#: How often a process says that the disk is full; seconds.
+_SAY_FULL_EVERY: Final = 60.0
+
+_size_queries = SizeQueries()
+
+
+class _RevokedKey(Exception):
+    """The grant was made by a revoked key; the argument is the upload's name."""
+
+
+class _UnknownKey(Exception):
+    """The grant is by a key that is not here; the argument is the upload's name."""
+
+
+def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Take an upload, or say how much of one is here (PROTOCOL 3.2, 3.3)."""
+    if environ["REQUEST_METHOD"] != "POST":
+        return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "POST"))
+    body = _Body(environ)
+    try:
+        reply = _STOPPED if storage.uploads_stopped() else _answer(body, environ)
+        if body.remaining:
+            body.drain(_DRAIN_BYTES)
+    except Exception:
+        logger.exception("upload_failed")
+        reply = UploadReply.later("Server error")
+    data = uploads.encode_reply(reply)
+    start_response("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(data)))])
+    return [data]
+
+
+class _Body:
+    """The body of a request, never read past its end."""
+
+    __slots__ = ("_input", "remaining")
+
+    def __init__(self, environ: WSGIEnvironment) -> None:
+        self._input = environ["wsgi.input"]
+        length = environ.get("CONTENT_LENGTH") or "0"
+        self.remaining = int(length) if length.isdecimal() else 0
+
+    def read(self, limit: int) -> bytes:
+        """Return up to ``limit`` bytes, none at the end or when the client is gone."""
+        want = min(limit, self.remaining)
+        if want <= 0:
+            return b""
+        try:
+            chunk: bytes = self._input.read(want)
+        except OSError:
+            chunk = b""
+        self.remaining = self.remaining - len(chunk) if chunk else 0
+        return chunk
+
+    def drain(self, limit: int) -> None:
+        """Read and forget up to ``limit`` bytes."""
+        while limit > 0 and (chunk := self.read(min(_CHUNK, limit))):
+            limit -= len(chunk)
+
+
+def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
+    try:
+        request, first = _read_header(body)
+        if isinstance(request, UploadRequest):
+            _judge(request)
+            return _receive(request, first, body)
+        # Stock clients send no grant with a size query: anyone may send it, at a limited rate.
+        limit = settings.PROJECT.size_queries_per_second
+        if not _size_queries.admit(environ.get("REMOTE_ADDR", ""), per_second=limit):
+            return _TOO_MANY_QUERIES
+        return _size(request.name)
+    except (BadUpload, storage.BadFileName) as error:
+        message = str(error).partition("\n")[0]
+        cut_short = isinstance(error, CutShort)
+        return UploadReply.later(message) if cut_short else UploadReply.never(message)
+    except _UnknownKey as error:
+        # An operator can put the key back, so the client must not give up.
+        logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a trace tells no more
+        return UploadReply.later("Upload key is unknown at present")
+    except _RevokedKey as error:
+        # The client may be honest, and an operator may make the key valid again.
+        logger.warning("upload_grant_revoked", extra={"upload": str(error)})
+        return UploadReply.later("Upload key is revoked")
+    except storage.UploadLocked:
+        return UploadReply.later("File is locked by another upload")
+
+
+def _read_header(body: _Body) -> tuple[UploadRequest | SizeQuery, bytes]:
+    """Return the request and the first bytes of its file."""
+    head = body.read(uploads.MAX_HEADER_BYTES)
+    while (found := uploads.decode_request(head, ended=not body.remaining)) is None:
+        head += body.read(uploads.MAX_HEADER_BYTES)
+    request, start = found
+    return request, head[start:]
+
+
+def _size(name: str) -> UploadReply:
+    found = storage.upload_size(name)
+    if found.finished:
+        return UploadReply.size(found.nbytes)
+    if not storage.has_room_for(0):
+        return UploadReply.later(_OUT_OF_SPACE)
+    # One byte less than there is: a client that reads the whole length takes its file for
+    # delivered, while a crash may have left us every byte of it and not the final name.
+    return UploadReply.size(max(0, found.nbytes - 1))
+
+
+def _judge(request: UploadRequest) -> None:
+    """Raise unless an upload is welcome; none of its bytes have been read yet."""
+    storage.check_name(request.name)
+    if request.grant is None:
+        raise BadUpload("missing signature")
+    if request.max_nbytes is None:
+        raise BadUpload("missing max_nbytes")
+    grant = signing.check_upload_grant(request.name, request.max_nbytes, request.grant)
+    if grant is signing.Grant.UNKNOWN_KEY:
+        raise _UnknownKey(request.name)
+    if grant is signing.Grant.REVOKED:
+        raise _RevokedKey(request.name)
+    if grant is signing.Grant.BAD:
+        raise BadUpload("invalid signature")
+    if request.nbytes < 0 or request.offset < 0:
+        raise BadUpload("nbytes or offset is negative")
+    if request.nbytes > request.max_nbytes:
+        size, limit = request.nbytes / 1024, request.max_nbytes / 1024
+        message = f"file size ({size:.1f} KB) exceeds limit ({limit:.1f} KB)"
+        raise BadUpload(message)
+
+
+def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
+    """Write what comes; a repeat of a finished upload is read, forgotten and welcome."""
+    expected = request.nbytes - request.offset
+    try:
+        if expected > 0 and not storage.has_room_for(expected):
+            _say_full(request.name)
+            return UploadReply.later(_OUT_OF_SPACE)
+        if request.offset == 0 and len(first) >= expected:
+            storage.put_upload(request.name, first[:expected], md5=request.md5)
+        else:
+            return _add(request, first, body)
+    except storage.UploadFinished:
+        body.drain(max(0, expected))
+    except storage.UploadGap as gap:
+        return UploadReply.later(f"length of file {gap} bytes < offset {request.offset} bytes")
+    except storage.DigestMismatch as mismatch:
+        logger.warning("upload_md5_mismatch", extra={"upload": request.name})
+        return UploadReply.later(str(mismatch))
+    except OSError as error:
+        if error.errno in _FULL_DISK:
+            _say_full(request.name)
+            return UploadReply.later("No space left on server")
+        logger.exception("upload_write_failed", extra={"upload": request.name})
+        return UploadReply.later("Can't write file")
+    return _DONE
+
+
+def _say_full(name: str) -> None:
+    """Log that the disk is full, once a minute: every client comes again, and again."""
+    global _said_full_at  # noqa: PLW0603 - of the process, as the disk is
+    if monotonic() - _said_full_at >= _SAY_FULL_EVERY:
+        _said_full_at = monotonic()
+        logger.error("upload_disk_full", extra={"upload": name})
+
+
+_said_full_at = -_SAY_FULL_EVERY
+
+
+def _add(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
+    with storage.begin_upload(request.name, request.offset) as upload:
+        if not _stream(upload, request.nbytes - request.offset, first, body):
+            return UploadReply.later(
+                f"Upload is incomplete: {upload.nbytes} of {request.nbytes} bytes"
+            )
+        upload.finish(md5=request.md5)
+    return _DONE
+
+
+def _stream(upload: Upload, expected: int, first: bytes, body: _Body) -> bool:
+    """Write ``expected`` bytes; False if the body ends before that."""
+    chunk = first[: max(0, expected)] or body.read(min(_CHUNK, expected))
+    while chunk:
+        upload.write(chunk)
+        expected -= len(chunk)
+        chunk = body.read(min(_CHUNK, expected))
+    return expected == 0

@@ -1,0 +1,1 @@
+"""BOINC's XML, read into messages and written from them [pure]."""

@@ -1,0 +1,360 @@
+"""Parts of a scheduler request: host, coprocessors, reported results, trickles."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from scheduler.boinc.wire import messages, ranges, shapes, xml
+from scheduler.boinc.wire.shapes import (
+    BIT,
+    EXIT_STATUS,
+    FLAG,
+    NAME,
+    TEXT,
+    Kind,
+    Row,
+    Shape,
+    plainly,
+    real,
+    rows,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scheduler.boinc.wire.xml import Node
+
+STDERR_LIMIT: Final = 64 * 1024
+"""Bytes of stderr kept, from its end; clients cut at 63 KB themselves."""
+
+STORED: Final = shapes.text(254)
+"""A text that is stored in a column of the host."""
+
+_SETTING: Final = re.compile(r"<([a-z_]+)>([^<]*)</\1>")
+_USUAL_LENGTH: Final = 4096
+MAX_COPROCS: Final = 64
+"""The maximum number of kinds of coprocessors that are read from one request."""
+
+
+def read_preferences(raw: str) -> messages.Preferences:
+    """Return the numbers of a raw `<global_preferences>`, those of its venues left out."""
+    general = raw.partition("<venue")[0]
+    return _numbers(general) if len(general) <= _USUAL_LENGTH else _numbers.__wrapped__(general)
+
+
+@lru_cache(maxsize=256)
+def _numbers(general: str) -> messages.Preferences:
+    """Most volunteers change nothing, so that the same texts come from many hosts."""
+    found = dict(_SETTING.findall(general))
+    return messages.Preferences(
+        **{
+            name: float(kept.clamp(xml.to_real(found[name])))
+            for name, kept in ranges.PREFERENCES.items()
+            if name in found
+        }
+    )
+
+
+_STDERR: Final = re.compile(
+    r"\s*(?:<core_client_version>([^<]*)</core_client_version>)?\s*(?:<!\[CDATA\[\n?)?"
+)
+
+
+_STDERR_ENDS: Final = re.compile(r"\]\]>\s*</stderr_out>")
+
+
+def _read_stderr(raw: str) -> dict[str, str]:
+    """Return the client's version and the text of the CDATA section of a `<stderr_out>`."""
+    head = _STDERR.match(raw)
+    version, start = (head[1] or "", head.end()) if head else ("", 0)
+    if raw.find("<![CDATA[", 0, start) >= 0:
+        text = raw[start:].removesuffix("]]>").removesuffix("\n")
+    else:
+        text = xml.unescape(raw[start:].strip())
+    if len(text) > STDERR_LIMIT // 4:
+        text = text.encode()[-STDERR_LIMIT:].decode("utf-8", "ignore")
+    return {"core_client_version": xml.cut(xml.unescape(version.strip()), 255), "stderr_out": text}
+
+
+def _write_stderr(message: messages.ReportedResult) -> str:
+    version = xml.escape(message.core_client_version)
+    if _STDERR_ENDS.search(message.stderr_out):
+        sentence = "The text of <stderr_out> contains the end of its CDATA section."
+        raise xml.Unsayable(sentence)
+    text = f"<![CDATA[\n{message.stderr_out}\n]]>\n" if message.stderr_out else ""
+    return (
+        f"<stderr_out>\n<core_client_version>{version}</core_client_version>\n{text}</stderr_out>\n"
+    )
+
+
+def _read_result(node: Node) -> messages.ReportedResult | None:
+    if not isinstance(node[1], list):
+        return None
+    values = _RESULT.values(node[1])
+    if "name" not in values:
+        return None
+    values.update(_read_stderr(values.get("stderr_out", "")))
+    return messages.ReportedResult(**values)
+
+
+def _write_result(element: str, message: messages.ReportedResult, indent: str) -> str:
+    inside = _RESULT.write(message, indent + "    ") + _write_stderr(message)
+    files = "".join(_FILE.write("file_info", each, indent) for each in message.file_infos)
+    return f"{indent}<{element}>\n{inside}{files}{indent}</{element}>\n"
+
+
+_TRICKLE: Final = re.compile(
+    r"\s*<result_name>([^<]*)</result_name>\s*(?:<time>([^<]*)</time>)?(.*)\Z", re.DOTALL
+)
+_VARIETY: Final = re.compile(r"<variety>([^<]*)</variety>")
+
+
+def _read_trickle(node: Node) -> messages.TrickleUp:
+    content = node[1] if isinstance(node[1], str) else ""
+    head = _TRICKLE.match(content)
+    name, time, text = head.groups() if head else ("", "", content)
+    variety = _VARIETY.search(text)
+    return messages.TrickleUp(
+        result_name=xml.cut(xml.unescape(name.strip()), 255),
+        time=int(ranges.UNIX_TIME.clamp(xml.to_int(time or "", xml.INT64))),
+        variety=xml.cut(xml.unescape(variety[1].strip()), 255) if variety else "",
+        text=text.strip(),
+    )
+
+
+def _write_trickle(element: str, message: messages.TrickleUp, indent: str) -> str:
+    if f"</{element}>" in message.text:
+        sentence = f"The text of <{element}> contains its end tag."
+        raise xml.Unsayable(sentence)
+    return (
+        f"{indent}  <{element}>\n{indent}      <result_name>{xml.escape(message.result_name)}"
+        f"</result_name>\n{indent}      <time>{message.time}</time>\n"
+        f"{message.text}\n{indent}  </{element}>\n"
+    )
+
+
+_COPROC_TYPES: Final = {
+    "coproc_cuda": "NVIDIA",
+    "coproc_ati": "ATI",
+    "coproc_intel_gpu": "intel_gpu",
+    "coproc_apple_gpu": "apple_gpu",
+}
+_COPROC_ELEMENTS: Final = {type_: element for element, type_ in _COPROC_TYPES.items()}
+
+
+def _read_coprocs(node: Node) -> tuple[messages.Coproc, ...]:
+    found: list[messages.Coproc] = []
+    for each in node[1] if isinstance(node[1], list) else ():
+        if isinstance(each[1], list) and (each[0] == "coproc" or each[0] in _COPROC_TYPES):
+            values = _COPROC.values(each[1])
+            if vendor_type := _COPROC_TYPES.get(each[0]):
+                values["type"] = vendor_type
+            found.append(messages.Coproc(**values))
+    return tuple(found[:MAX_COPROCS])
+
+
+def _write_coprocs(element: str, coprocs: Iterable[messages.Coproc], indent: str) -> str:
+    inside = "".join(
+        _COPROC_KIND.write(_COPROC_ELEMENTS.get(each.type, "coproc"), each, indent)
+        for each in coprocs
+    )
+    return f"{indent}<{element}>\n{inside}{indent}</{element}>\n"
+
+
+_CDATA: Final = re.compile(r"\s*<!\[CDATA\[\n?(.*?)\n?\]\]>\s*\Z", re.DOTALL)
+
+
+def _read_opaque(node: Node) -> str:
+    content = node[1] if isinstance(node[1], str) else ""
+    section = _CDATA.match(content)
+    return xml.cut(section[1] if section else xml.unescape(content.strip()), 65535)
+
+
+def _write_opaque(element: str, value: str, indent: str) -> str:
+    return f"{indent}<{element}>\n<![CDATA[\n{value}\n]]>\n</{element}>\n"
+
+
+TIME_STATS: Final = Shape(
+    messages.TimeStats,
+    [
+        Row("on_frac", real(ranges.FRACTION)),
+        Row("connected_frac", real(ranges.FRACTION_OR_UNKNOWN)),
+        *rows(real(ranges.FRACTION), "cpu_and_network_available_frac active_frac gpu_active_frac"),
+        *rows(real(ranges.UNIX_TIME), "client_start_time total_start_time"),
+        *rows(
+            real(ranges.SECONDS), "total_duration total_active_duration total_gpu_active_duration"
+        ),
+        Row("now", real(ranges.UNIX_TIME)),
+        *rows(
+            real(ranges.SECONDS),
+            "previous_uptime session_active_duration session_gpu_active_duration",
+        ),
+    ],
+)
+NET_STATS: Final = Shape(
+    messages.NetStats,
+    [
+        *rows(real(ranges.BANDWIDTH), "bwup avg_up"),
+        Row("avg_time_up", real(ranges.UNIX_TIME)),
+        *rows(real(ranges.BANDWIDTH), "bwdown avg_down"),
+        Row("avg_time_down", real(ranges.UNIX_TIME)),
+    ],
+)
+DISK_USAGE: Final = Shape(
+    messages.DiskUsage, [Row(each.name, real(ranges.BYTES)) for each in fields(messages.DiskUsage)]
+)
+HOST_INFO: Final = Shape(
+    messages.HostInfo,
+    [
+        Row("timezone", whole(ranges.TIMEZONE)),
+        Row("domain_name", STORED),
+        Row("ip_addr", shapes.text(64)),
+        Row("host_cpid", TEXT),
+        Row("p_ncpus", whole(ranges.CPUS)),
+        *rows(STORED, "p_vendor p_model"),
+        Row("p_features", shapes.text(8192)),
+        *rows(real(ranges.SPEED), "p_fpops p_iops p_membw"),
+        Row("p_calculated", real(ranges.UNIX_TIME)),
+        Row("p_vm_extensions_disabled", BIT),
+        *rows(real(ranges.BYTES), "m_nbytes m_cache m_swap d_total d_free"),
+        *rows(STORED, "os_name os_version"),
+        Row("n_usable_coprocs", whole(ranges.DEVICES)),
+        Row("wsl_available", BIT),
+        Row("docker_version", TEXT),
+        Row("docker_type", whole(ranges.COUNT)),
+        Row("docker_compose_version", TEXT),
+        Row("docker_compose_type", whole(ranges.COUNT)),
+        *rows(TEXT, "virtualbox_version product_name mac_address"),
+    ],
+)
+_OPENCL: Final = Shape(
+    messages.OpenclDevice,
+    [
+        *rows(TEXT, "name vendor"),
+        Row("vendor_id", whole(ranges.ID)),
+        *rows(real(ranges.BYTES), "global_mem_size local_mem_size"),
+        *rows(whole(ranges.CLOCK), "max_clock_frequency"),
+        Row("max_compute_units", whole(ranges.COUNT)),
+        *rows(whole(ranges.COUNT), "nv_compute_capability_major nv_compute_capability_minor"),
+        *rows(TEXT, "opencl_platform_version opencl_device_version"),
+        Row("opencl_driver_version", TEXT),
+    ],
+)
+_COPROC: Final = Shape(
+    messages.Coproc,
+    [
+        Row("type", TEXT),
+        Row("count", whole(ranges.DEVICES)),
+        Row("name", TEXT),
+        Row("available_ram", real(ranges.BYTES)),
+        Row("peak_flops", real(ranges.DEVICE_SPEED)),
+        Row("req_secs", real(ranges.SECONDS)),
+        Row("req_instances", real(ranges.INSTANCES)),
+        Row("estimated_delay", real(ranges.SECONDS)),
+        *rows(BIT, "have_cuda have_cal have_opencl"),
+        Row("drvVersion", whole(ranges.COUNT), field="driver_version"),
+        Row("cudaVersion", whole(ranges.COUNT), field="cuda_version"),
+        Row("major", whole(ranges.COUNT), field="compute_capability_major"),
+        Row("minor", whole(ranges.COUNT), field="compute_capability_minor"),
+        Row("totalGlobalMem", real(ranges.BYTES), field="total_memory"),
+        Row("CALVersion", TEXT, field="cal_version"),
+        Row("target", whole(ranges.COUNT)),
+        Row("localRAM", whole(ranges.MEGABYTES), field="local_ram"),
+        Row("coproc_opencl", shapes.one(_OPENCL), field="opencl"),
+    ],
+)
+_COPROC_KIND: Final = shapes.one(_COPROC)
+_FILE_SHAPE: Final = Shape(
+    messages.ReportedFile,
+    [
+        Row("name", NAME),
+        *rows(whole(ranges.BYTES), "nbytes max_nbytes"),
+        *rows(TEXT, "md5_cksum upload_url"),
+        Row("error_msg", shapes.raw(4096)),
+    ],
+)
+_FILE: Final = shapes.one(_FILE_SHAPE)
+
+
+def _unwritten(_element: str, _value: object, _indent: str) -> str:
+    return ""
+
+
+_RESULT: Final = Shape(
+    messages.ReportedResult,
+    [
+        Row("name", NAME),
+        *rows(real(ranges.SECONDS), "final_cpu_time final_elapsed_time"),
+        Row("exit_status", EXIT_STATUS, always=True),
+        Row("state", whole(ranges.CLIENT_STATE), always=True),
+        Row("platform", TEXT),
+        Row("version_num", whole(ranges.COUNT)),
+        Row("plan_class", TEXT),
+        Row("fpops_per_cpu_sec", real(ranges.DEVICE_SPEED)),
+        Row("fpops_cumulative", real(ranges.OPERATIONS)),
+        Row("intops_per_cpu_sec", real(ranges.DEVICE_SPEED)),
+        Row("intops_cumulative", real(ranges.OPERATIONS)),
+        *rows(real(ranges.BYTES), "final_peak_working_set_size final_peak_swap_size"),
+        Row("final_peak_disk_usage", real(ranges.BYTES)),
+        Row("app_version_num", whole(ranges.COUNT)),
+        # Both are written together with the client's version, after all other rows.
+        Row(
+            "stderr_out",
+            Kind(lambda node: node[1] if isinstance(node[1], str) else "", plainly(_unwritten)),
+        ),
+        Row(
+            "file_info",
+            Kind(_FILE.read, plainly(_unwritten), shape=_FILE_SHAPE),
+            field="file_infos",
+            many=True,
+        ),
+    ],
+)
+STICKY: Final = Shape(
+    messages.StickyFile,
+    [Row("name", NAME), Row("nbytes", whole(ranges.BYTES)), Row("status", whole(ranges.INT32))],
+)
+USAGE: Final = Shape(
+    messages.CoprocUsage, [Row("type", NAME), Row("count", real(ranges.DEVICES), always=True)]
+)
+APP_VERSION: Final = Shape(
+    messages.ClientAppVersion,
+    [
+        Row("app_name", TEXT),
+        Row("version_num", whole(ranges.COUNT)),
+        Row("platform", TEXT),
+        Row("plan_class", TEXT),
+        Row("avg_ncpus", real(ranges.CPUS)),
+        Row("flops", real(ranges.DEVICE_SPEED)),
+        Row("coproc", shapes.one(USAGE), field="coprocs", many=True),
+        Row("gpu_ram", real(ranges.BYTES)),
+        *rows(TEXT, "api_version cmdline file_prefix"),
+        Row("is_wrapper", FLAG),
+    ],
+)
+OTHER: Final = Shape(
+    messages.OtherResult,
+    [Row("name", NAME), Row("app_version", whole(ranges.INDEX)), Row("plan_class", TEXT)],
+)
+IN_PROGRESS: Final = Shape(
+    messages.InProgressResult,
+    [
+        Row("name", NAME),
+        Row("report_deadline", real(ranges.UNIX_TIME)),
+        Row("time_remaining", real(ranges.SECONDS), aliases=("cpu_time_remaining",)),
+        Row("avg_ncpus", real(ranges.CPUS)),
+        *rows(real(ranges.DEVICES), "ncudas natis nintel_gpus"),
+    ],
+)
+KEYWORDS: Final = Shape(
+    messages.UserKeywords,
+    [Row("yes", whole(ranges.COUNT), many=True), Row("no", whole(ranges.COUNT), many=True)],
+)
+COPROCS: Final = Kind(_read_coprocs, plainly(_write_coprocs), shape=_COPROC, within="coproc")
+RESULT: Final = Kind(_read_result, plainly(_write_result), shape=_RESULT)
+TRICKLE: Final = Kind(_read_trickle, plainly(_write_trickle))
+OPAQUE: Final = Kind(_read_opaque, plainly(_write_opaque))

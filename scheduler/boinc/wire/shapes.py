@@ -1,0 +1,380 @@
+"""Shapes: which element holds which field, said once for reading and for writing."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+from scheduler.boinc.wire import ranges, xml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from scheduler.boinc.wire.ranges import Range
+    from scheduler.boinc.wire.xml import Node
+
+M = TypeVar("M")
+TEXT_LIMIT: Final = 65535
+"""The most that a client takes in one text element, in bytes."""
+
+_SHORT: Final = 10
+"""A number of fewer digits fits in 31 bits."""
+
+_ABSENT: Final = object()
+
+Write: TypeAlias = "Callable[[Any], str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a value stands in an element.
+
+    `read` returns None for an element that says nothing usable: it is then passed over.
+    `writer(element, indent)` returns what makes of a value the whole element with its line end:
+    tags are put together once, and not for each value.
+
+    `range` is the range that a number is moved into.  An element that holds a message has its
+    `shape`, and `within` is the name of the inner element if the message is nested in one.
+    """
+
+    read: Callable[[Node], Any]
+    writer: Callable[[str, str], Write]
+    range: Range | None = None
+    shape: Shape[Any] | None = None
+    within: str = ""
+
+    def write(self, element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - any kind's
+        """Return one element."""
+        return self.writer(element, indent)(value)
+
+
+def plainly(write: Callable[[str, Any, str], str]) -> Callable[[str, str], Write]:
+    """Return the writer of a kind by which `write(element, value, indent)` does all each time."""
+    return lambda element, indent: lambda value: write(element, value, indent)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field of a message and the element that says it; `many` makes a tuple of all of them.
+
+    A field that has its default is not written, unless `always`.
+    """
+
+    element: str
+    kind: Kind
+    field: str = ""
+    many: bool = False
+    always: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    """A number in a request: the path of its element (`host_info/p_fpops`), and its range."""
+
+    path: str
+    message_class: type
+    field: str
+    range: Range
+
+
+def rows(kind: Kind, names: str) -> list[Row]:
+    """Return a row for each of the space-separated `names`, which are fields and elements."""
+    return [Row(each, kind) for each in names.split()]
+
+
+class Shape(Generic[M]):
+    """The rows of one message class, in the order in which they are written."""
+
+    def __init__(self, message_class: type[M], rows: Iterable[Row]) -> None:
+        self.message_class = message_class
+        by_name = {each.name: each for each in fields(message_class)}  # type: ignore[arg-type]
+        self.required = {
+            name
+            for name, each in by_name.items()
+            if each.default is MISSING and each.default_factory is MISSING
+        }
+        self._readers: dict[str, tuple[str, Callable[[Node], Any], bool]] = {}
+        self._rows = tuple(rows)
+        self._omitted: list[object] = []
+        for row in self._rows:
+            name = row.field or row.element
+            default = by_name[name].default
+            for element in (row.element, *row.aliases):
+                self._readers[element] = (name, row.kind.read, row.many)
+            self._omitted.append(_ABSENT if row.always or name in self.required else default)
+        self._said = attrgetter(*(row.field or row.element for row in self._rows))
+        self._writers: dict[str, list[tuple[object, Write]]] = {}
+
+    def leaves(self, path: str = "") -> Iterator[tuple[str, type, Row]]:
+        """Yield every row that holds a value, including those of nested messages, with its path."""
+        for row in self._rows:
+            kind, inside = row.kind, f"{path}{row.element}"
+            if kind.shape is None:
+                yield inside, self.message_class, row
+            else:
+                within = f"{kind.within}/" if kind.within else ""
+                yield from kind.shape.leaves(f"{inside}/{within}")
+
+    def values(self, nodes: Iterable[Node]) -> dict[str, Any]:
+        """Return the fields that `nodes` say; unknown elements are passed over."""
+        found: dict[str, Any] = {}
+        readers = self._readers
+        for node in nodes:
+            reader = readers.get(node[0])
+            if reader is None:
+                continue
+            name, read, many = reader
+            value = read(node)
+            if value is None:
+                continue
+            if many:
+                found.setdefault(name, []).append(value)
+            else:
+                found[name] = value
+        for name, value in found.items():
+            if type(value) is list:
+                found[name] = tuple(value)
+        return found
+
+    def read(self, nodes: Iterable[Node]) -> M | None:
+        """Return the message, or None if it lacks what it cannot be without, such as a name."""
+        found = self.values(nodes)
+        if self.required and not self.required <= found.keys():
+            return None
+        return self.message_class(**found)
+
+    def write(self, message: M, indent: str = "") -> str:
+        """Return the elements of `message`, one below the other."""
+        return self.writer(indent)(message)
+
+    def writer(self, indent: str) -> Write:
+        """Return what writes messages so far from the margin."""
+        if indent not in self._writers:
+            writers = [_row_writer(row, indent) for row in self._rows]
+            self._writers[indent] = list(zip(self._omitted, writers, strict=True))
+        rows, said = self._writers[indent], self._said
+
+        def write(message: M) -> str:
+            parts = [
+                write(value)
+                for value, (omitted, write) in zip(said(message), rows, strict=True)
+                if value is not omitted and value != omitted
+            ]
+            return "".join(parts)
+
+        return write
+
+
+def _row_writer(row: Row, indent: str) -> Write:
+    write = row.kind.writer(row.element, indent)
+    if not row.many:
+        return write
+    return lambda values: "".join([write(value) for value in values])
+
+
+def _text_of(node: Node) -> str:
+    content = node[1]
+    return content if isinstance(content, str) else ""
+
+
+def text(limit: int = 255) -> Kind:
+    """Return the kind of a text of at most `limit` bytes; what is longer is cut."""
+
+    def read(node: Node) -> str:
+        found = _text_of(node).strip()
+        if "&" in found:
+            found = xml.unescape(found)
+        return found if len(found) * 4 <= limit else xml.cut(found, limit)
+
+    def writer(element: str, indent: str) -> Write:
+        begin, end = f"{indent}<{element}>", f"</{element}>\n"
+        return lambda value: f"{begin}{xml.escape(xml.cut(value, limit))}{end}"
+
+    return Kind(read, writer)
+
+
+def name(limit: int = 255) -> Kind:
+    """Return the kind of a name: never empty, and refused by the writer instead of cut."""
+
+    def read(node: Node) -> str | None:
+        return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None
+
+    def writer(element: str, indent: str) -> Write:
+        begin, end = f"{indent}<{element}>", f"</{element}>\n"
+
+        def write(value: str) -> str:
+            if not value or xml.cut(value, limit) != value:
+                message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
+                raise xml.Unsayable(message)
+            return f"{begin}{xml.escape(value)}{end}"
+
+        return write
+
+    return Kind(read, writer)
+
+
+def whole(kept: Range) -> Kind:
+    """Return the kind of an integer that is moved into the range."""
+    low, high = int(kept.low), int(kept.high)
+
+    def read(node: Node) -> int:
+        content = node[1]
+        if type(content) is str and len(content) < _SHORT and content.isdecimal():
+            value = int(content)
+            if low <= value <= high:
+                return value
+        # `to_int` bounds infinite numbers before it converts them to integers.
+        return int(kept.clamp(xml.to_int(_text_of(node), xml.INT64)))
+
+    return Kind(read, _int_writer, kept)
+
+
+def _int_writer(element: str, indent: str) -> Write:
+    begin, end = f"{indent}<{element}>", f"</{element}>\n"
+    return lambda value: f"{begin}{value:d}{end}"
+
+
+def _real_writer(element: str, indent: str) -> Write:
+    begin, end = f"{indent}<{element}>", f"</{element}>\n"
+    return lambda value: f"{begin}{xml.real_text(value)}{end}"
+
+
+def real(kept: Range) -> Kind:
+    """Return the kind of a real number that is moved into the range; NaN is read as 0."""
+    low, high = kept.low, kept.high
+
+    def read(node: Node) -> float:
+        content = node[1]
+        try:
+            value = float(content)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return float(kept.clamp(xml.to_real(_text_of(node))))
+        # `to_real` handles infinities, NaN and underscores, which only Python accepts.
+        if low <= value <= high and "_" not in content:  # type: ignore[operator]
+            return value + 0.0
+        return float(kept.clamp(xml.to_real(_text_of(node))))
+
+    return Kind(read, _real_writer, kept)
+
+
+def _read_bool(node: Node) -> bool:
+    # <x/> is true; otherwise a number, as BOINC's parse_bool has it.
+    return node[1] is None or xml.to_int(_text_of(node)) != 0
+
+
+def _flag_writer(element: str, indent: str) -> Write:
+    return lambda value: f"{indent}<{element}/>\n" if value else ""
+
+
+INT: Final = whole(ranges.INT32)
+LONG: Final = whole(ranges.INT64)
+EXIT_STATUS: Final = Kind(
+    lambda node: xml.to_exit_status(_text_of(node)), _int_writer, ranges.INT32
+)
+REAL: Final = real(ranges.Range(-xml.MAX_REAL, xml.MAX_REAL, "any"))
+"""For replies; in a request every number has a range (`boinc.wire.ranges`)."""
+FLAG: Final = Kind(_read_bool, _flag_writer)
+"""`<x/>` when true."""
+BIT: Final = Kind(_read_bool, _int_writer)
+"""`<x>1</x>` or `<x>0</x>`."""
+TEXT: Final = text()
+NAME: Final = name()
+
+
+@lru_cache(maxsize=512)
+def _check_balanced(element: str, value: str) -> None:
+    """Raise Unsayable unless `value` is balanced: clients keep such texts in their own files."""
+    root = "r"
+    while f"</{root}" in value:  # else "</r><r>" would look balanced
+        root += "_"
+    try:
+        body = f"<{root}>{value}</{root}>".encode("utf-8", "replace")
+        for _ in xml.read_tree(body, root, raw=frozenset()):
+            pass
+    except xml.BadXml as error:
+        message = f"The text of <{element}> is unbalanced: {error}"
+        raise xml.Unsayable(message) from error
+
+
+def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
+    """Return the kind of a raw text, on lines of its own, that ends at the literal end tag."""
+
+    def read(node: Node) -> str:
+        # Cut before it is stripped: some of these are megabytes.
+        return xml.cut(_text_of(node)[: 2 * limit].strip(), limit)
+
+    def write(element: str, value: str, indent: str) -> str:
+        if f"</{element}>" in value or xml.cut(value, limit) != value:
+            message = (
+                f"The text of <{element}> contains its end tag or is over {limit} bytes."
+                " Hint: give what stands between the tags, without them."
+            )
+            raise xml.Unsayable(message)
+        if balanced:
+            _check_balanced(element, value)
+        # The literal end tag must stand alone on its line: some readers go by lines.
+        return f"{indent}<{element}>\n{value}\n{indent}</{element}>\n"
+
+    return Kind(read, plainly(write))
+
+
+def one(shape: Shape[Any], *, kept: int = 0) -> Kind:
+    """Return the kind of an element that holds a message; texts of the last `kept` are kept."""
+
+    def read(node: Node) -> Any:  # noqa: ANN401 - whatever the shape makes
+        # An app version that says nothing still counts: others are found by their index.
+        return shape.read(node[1] if isinstance(node[1], list) else ())
+
+    def writer(element: str, indent: str) -> Write:
+        inside = shape.writer(indent + "    ")
+        begin, end = _tags(element, indent)
+
+        def write(value: Any) -> str:  # noqa: ANN401 - as above
+            return f"{begin}{inside(value)}{end}"
+
+        return lru_cache(maxsize=kept)(write) if kept else write
+
+    return Kind(read, writer, shape=shape)
+
+
+def _tags(element: str, indent: str) -> tuple[str, str]:
+    """The tags of an element with lines inside."""
+    return f"{indent}<{element}>\n", f"{indent}</{element}>\n"
+
+
+def listed(element: str, kind: Kind) -> Kind:
+    """Return the kind of an element that holds nothing but any number of `element`."""
+
+    def read(node: Node) -> tuple[Any, ...]:
+        if not isinstance(node[1], list):
+            return ()
+        values = [kind.read(each) for each in node[1] if each[0] == element]
+        return tuple(value for value in values if value is not None)
+
+    def writer(outer: str, indent: str) -> Write:
+        inside = kind.writer(element, indent + "    ")
+        begin, end = _tags(outer, indent)
+        return lambda values: f"{begin}{''.join([inside(each) for each in values])}{end}"
+
+    return Kind(read, writer, shape=kind.shape, within=element)
+
+
+def wrapped(element: str, kind: Kind) -> Kind:
+    """Return the kind of an element that holds one `element`: `<result_ack><name>`."""
+
+    def read(node: Node) -> Any:  # noqa: ANN401 - whatever the inner kind makes
+        if isinstance(node[1], list):
+            for each in node[1]:
+                if each[0] == element:
+                    return kind.read(each)
+        return None
+
+    def writer(outer: str, indent: str) -> Write:
+        inside = kind.writer(element, indent + "    ")
+        begin, end = _tags(outer, indent)
+        return lambda value: f"{begin}{inside(value)}{end}"
+
+    return Kind(read, writer)

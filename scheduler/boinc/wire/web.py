@@ -1,0 +1,88 @@
+"""Web RPC replies: project configuration, log-in, errors, as clients read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.boinc.wire import shapes
+from scheduler.boinc.wire.shapes import BIT, FLAG, INT, TEXT, Row, Shape, rows
+
+_PROLOG: Final = '<?xml version="1.0" encoding="UTF-8" ?>\n'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """A platform that the project has an app version for."""
+
+    platform_name: str
+    user_friendly_name: str = ""
+    plan_class: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectConfig:
+    """What `get_project_config.php` says (PROTOCOL 1.2)."""
+
+    name: str
+    master_url: str
+    web_rpc_url_base: str = ""
+    server_version: str = ""
+    min_passwd_length: int = 6
+    account_manager: bool = False
+    uses_username: bool = False
+    account_creation_disabled: bool = False
+    client_account_creation_disabled: bool = False
+    invite_code_required: bool = False
+    web_stopped: bool = False
+    sched_stopped: bool = False
+    min_client_version: int = 0
+    platforms: tuple[Platform, ...] = ()
+    terms_of_use: str = ""
+    terms_of_use_is_html: bool = False
+    error_num: int = 0
+    """-183 while the web is stopped."""
+
+
+_PLATFORM: Final = Shape(Platform, rows(TEXT, "platform_name user_friendly_name plan_class"))
+_CONFIG: Final = Shape(
+    ProjectConfig,
+    [
+        *rows(TEXT, "name master_url web_rpc_url_base server_version"),
+        Row("min_passwd_length", INT, always=True),
+        Row("account_manager", BIT, always=True),
+        Row("uses_username", BIT, always=True),
+        Row("account_creation_disabled", BIT, always=True),
+        Row("client_account_creation_disabled", BIT, always=True),
+        Row("invite_code_required", FLAG),
+        Row("web_stopped", BIT, always=True),
+        Row("sched_stopped", BIT, always=True),
+        Row("min_client_version", INT),
+        Row("platforms", shapes.listed("platform", shapes.one(_PLATFORM)), always=True),
+        Row("terms_of_use", shapes.text(shapes.TEXT_LIMIT)),
+        Row("terms_of_use_is_html", FLAG),
+        Row("error_num", INT),
+    ],
+)
+
+
+def encode_project_config(config: ProjectConfig) -> bytes:
+    """Return the reply of `get_project_config.php`."""
+    return _document("project_config", _CONFIG.write(config, "    "))
+
+
+def encode_account_out(authenticator: str | None) -> bytes:
+    """Return the reply to a log-in or a new account; None says only that the account exists."""
+    if authenticator is None:
+        return _document("account_out", "    <success/>\n")
+    return _document("account_out", TEXT.write("authenticator", authenticator, "    "))
+
+
+def encode_error(error_num: int, error_msg: str) -> bytes:
+    """Return the reply of a web RPC that failed; PROTOCOL 0.3 lists the numbers."""
+    inside = INT.write("error_num", error_num, "    ")
+    return _document("error", inside + shapes.text(1023).write("error_msg", error_msg, "    "))
+
+
+def _document(root: str, inside: str) -> bytes:
+    return f"{_PROLOG}<{root}>\n{inside}</{root}>\n".encode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""BOINC's remote submission: web RPCs, job files, templates."""

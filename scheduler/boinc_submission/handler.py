@@ -1,0 +1,370 @@
+"""BOINC's own submission: `submit_rpc_handler.php`, command by command.
+
+What is submitted, queried or given up is the caller's own; what is another's does not exist.
+Every answer is HTTP's status 200, as BOINC's libraries expect.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from tempfile import SpooledTemporaryFile
+from typing import Final
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from scheduler import storage
+from scheduler.boinc import absence
+from scheduler.boinc.wire.xml import BadXml
+from scheduler.boinc_submission import remote_submission as operations
+from scheduler.boinc_submission import reply_messages, sent_files, templates
+from scheduler.boinc_submission import submission_reads as queries
+from scheduler.boinc_submission.described_work import moment, new_batch
+from scheduler.boinc_submission.multipart import BadForm, Form, content_length, read_form, spool
+from scheduler.boinc_submission.remote_submission import RemoteRefused
+from scheduler.boinc_submission.wire import replies as wire
+from scheduler.boinc_submission.wire.requests import Request, read_request
+from scheduler.files import download_files
+from scheduler.health import maintenance
+from scheduler.models import Account, AccountKey, Batch
+from scheduler.people import account_keys, quotas
+from scheduler.people.account_lookup import find_account_by_key
+from scheduler.people.submitters import NotAllowed, require_submitter
+from scheduler.work import batches
+from scheduler.work.submission.submission_checks import SubmissionRefused
+
+log = logging.getLogger(__name__)
+
+XML: Final = "text/xml"
+ERR_GENERIC: Final = -1
+#: BOINC's error number for "the project is down" (PROTOCOL 0.3).
+ERR_PROJECT_DOWN: Final = -183
+SUCCESS: Final = "<success>1</success>\n"
+#: The first sentence fits into the 255 bytes that BOINC's libraries read.
+_NO_SUBMISSION_KEY: Final = (
+    "bad authenticator: submitting needs a submission key, which the project's staff prints with "
+    "`manage.py account_key make EMAIL --kind submission`. "
+    "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
+)
+
+#: Requests longer than this, in bytes, are stored on the disk until they are complete.  Then a
+#: process reads and answers one at a time.  A few others wait, up to this many seconds; more are
+#: refused at once, so that they do not occupy every thread.
+_LONG: Final = 1 << 20
+_PATIENCE: Final = 30.0
+MAX_LONG_REQUESTS: Final = 8
+_one_long = threading.Lock()
+_long_requests = threading.BoundedSemaphore(MAX_LONG_REQUESTS)
+
+#: What a submitter can do something about; anything else is our fault, and 500.
+REFUSALS: Final = (
+    RemoteRefused,
+    NotAllowed,
+    SubmissionRefused,
+    BadForm,
+    BadXml,
+    batches.BatchNotReady,
+    download_files.UnknownFiles,
+    download_files.FileInMotion,
+    quotas.QuotaExceeded,
+    sent_files.FileChanged,
+    storage.BadFileName,
+    storage.NotShared,
+    templates.BadTemplate,
+    templates.NoTemplate,
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Who asks what, and when; whose key it is, is looked up when it matters."""
+
+    said: Request
+    now: datetime
+
+    @cached_property
+    def account(self) -> Account:
+        """Whose key it is; raises `RemoteRefused`, `NotAllowed`."""
+        return account_of(self.said, now=self.now)
+
+    @property
+    def batch(self) -> Batch:
+        """The batch that is named, by number or name; raises `RemoteRefused`."""
+        number, name = self.said.whole("batch_id"), self.said.text("batch_name")
+        if not number and not name:
+            msg = "batch not specified"
+            raise RemoteRefused(msg)
+        batch = queries.find_batch(self.account, batch_id=number, name=name)
+        if batch is None:
+            msg = "no such batch"
+            raise RemoteRefused(msg)
+        return batch
+
+
+Answer = Callable[[Call], str]
+"""What stands inside the reply of a command."""
+
+
+@csrf_exempt
+@require_http_methods(["POST"])
+def submit_rpc_handler(request: HttpRequest) -> HttpResponse:
+    """Answer one request of a submitter's."""
+    return answered(request, _COMMANDS, "bad command")
+
+
+def answered(http: HttpRequest, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
+    """Answer a form by the command that it names; `unknown` is said of any other."""
+    most = settings.PROJECT.max_request_bytes
+    try:
+        if content_length(http) <= _LONG:
+            return _answered(read_form(http, most=most), commands, unknown)
+        # A request is whole before it waits: a client that sends slowly would keep the turn.
+        with SpooledTemporaryFile(_LONG) as body:
+            spool(http, body, most=most)
+            with _turn():
+                return _answered(read_form(http, most=most, body=body), commands, unknown)
+    except _Busy:
+        return xml_reply(wire.error("", ERR_PROJECT_DOWN, "The project is busy; try again."))
+    except BadForm as refusal:
+        return xml_reply(wire.error("", ERR_GENERIC, f"can't parse request message: {refusal}"))
+
+
+class _Busy(Exception):
+    """Other long requests are being read."""
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Wait until no other long request is read; raises `_Busy` if too many wait, or on timeout."""
+    if not _long_requests.acquire(blocking=False):
+        raise _Busy
+    try:
+        if not _one_long.acquire(timeout=_PATIENCE):
+            raise _Busy
+        try:
+            yield
+        finally:
+            _one_long.release()
+    finally:
+        _long_requests.release()
+
+
+def _answered(form: Form, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
+    try:
+        said = read_request(form.request)
+    except BadXml as fault:
+        return xml_reply(wire.error("", ERR_GENERIC, f"can't parse request message: {fault}"))
+    return command_of(Call(said, timezone.now()), commands, unknown)
+
+
+def command_of(call: Call, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
+    """Answer the command that is named; `unknown` is said of one that there is not."""
+    answer = commands.get(call.said.command)
+    if answer is None:
+        known = ", ".join(sorted(commands))
+        return xml_reply(wire.error("", ERR_GENERIC, f"{unknown}. Hint: there are {known}."))
+    return guarded(call.said.command, lambda: answer(call))
+
+
+def guarded(command: str, answer: Callable[[], str]) -> HttpResponse:
+    """The reply of a command, or BOINC's error."""
+    if maintenance.stops_scheduler():
+        words = "The project is down for maintenance; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+    try:
+        inside = answer()
+    except RemoteRefused as refusal:
+        return _refused(command, refusal.error_num, str(refusal))
+    except NotAllowed as refusal:
+        return _refused(command, ERR_GENERIC, f"no submit access: {refusal}")
+    except REFUSALS as refusal:
+        return _refused(command, ERR_GENERIC, str(refusal))
+    except (OperationalError, InterfaceError) as error:
+        absence.of_the_database.begins(error)
+        words = "The project's database is away; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+    except storage.StoreError as error:
+        log.warning("submission_refused", extra={"command": command, "reason": str(error)})
+        words = "The project's store of files is away; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+    return xml_reply(wire.document(command, inside))
+
+
+def _refused(command: str, error_num: int, message: str) -> HttpResponse:
+    # BOINC's libraries read the first 255 bytes; the whole of it is for staff.
+    log.info("submission_refused", extra={"command": command, "reason": message})
+    return xml_reply(wire.error(command, error_num, message))
+
+
+def xml_reply(body: bytes) -> HttpResponse:
+    """A reply as it leaves."""
+    response = HttpResponse(body, content_type=XML)
+    response["Content-Length"] = str(len(body))
+    return response
+
+
+def account_of(said: Request, *, now: datetime) -> Account:
+    """Return the account of a submission key, and record its use in the audit log.
+
+    Raises `RemoteRefused`, `NotAllowed`.
+
+    The keys of BOINC clients are refused: science programs can read them in `init_data.xml`.
+    """
+    key = said.text("authenticator")
+    if not key:
+        msg = "no authenticator"
+        raise RemoteRefused(msg)
+    owner = find_account_by_key(key)
+    if owner is None or owner.kind is not AccountKey.Kind.SUBMISSION:
+        raise RemoteRefused(_NO_SUBMISSION_KEY)
+    account_keys.record_use(owner.account, owner.key, now=now)
+    require_submitter(owner.account)
+    return owner.account
+
+
+# Commands, in BOINC's order
+
+
+def _abort_batch(call: Call) -> str:
+    operations.abort_batch(call.batch, now=call.now)
+    return SUCCESS
+
+
+def _abort_jobs(call: Call) -> str:
+    names = call.said.texts("job_name")
+    operations.abort_workunits(call.account, names, now=call.now)
+    return wire.fields(("aborted", name) for name in names) + SUCCESS
+
+
+def _create_batch(call: Call) -> str:
+    batch_id = operations.create_batch(
+        call.account,
+        call.said.text("app_name"),
+        call.said.text("batch_name"),
+        expire_at=moment(call.said.real("expire_time")),
+        now=call.now,
+    )
+    return wire.fields([("batch_id", batch_id)])
+
+
+def _estimate_batch(call: Call) -> str:
+    seconds = operations.estimate(call.account, new_batch(call.said))
+    return wire.fields([("seconds", seconds)])
+
+
+def _get_templates(call: Call) -> str:
+    given, brought = operations.templates_of(
+        call.account,
+        app_name=call.said.text("app_name"),
+        workunit_name=call.said.text("job_name"),
+    )
+    return f"<templates>\n{given}\n{brought}\n</templates>\n"
+
+
+def _ping(_call: Call) -> str:
+    Account.objects.exists()  # as BOINC: an error if the database is away
+    return SUCCESS
+
+
+def _query_batch(call: Call) -> str:
+    with_cpu_time = call.said.whole("get_cpu_time") != 0
+    account, number = call.account, call.batch.pk
+    found = queries.batch(account, number, with_cpu_time=with_cpu_time)
+    if found is None:
+        msg = "no such batch"
+        raise RemoteRefused(msg)
+    details = call.said.whole("get_job_details") != 0
+    said = reply_messages.batch_fields(found, with_cpu_time=with_cpu_time, now=call.now)
+    jobs = [reply_messages.job(one, details=details) for one in queries.workunits_of(number)]
+    # BOINC's C++ library takes a reply for whole only if it has the end of an element `jobs`.
+    return wire.fields(said, "    ") + "".join(jobs) + "    <jobs></jobs>\n"
+
+
+def _query_batch2(call: Call) -> str:
+    account, since = call.account, moment(call.said.real("min_mod_time"))
+    found = [_named(account, name) for name in call.said.texts("batch_name")]
+    text = [wire.fields([("server_time", f"{call.now.timestamp():.6f}")])]
+    for batch in found:
+        workunits = queries.workunits_of(batch.pk, since=since)
+        text.append(wire.fields([("batch_size", len(workunits))], "    "))
+        text += [reply_messages.condor_job(one) for one in workunits]
+    return "".join(text)
+
+
+def _named(account: Account, name: str) -> Batch:
+    batch = queries.find_batch(account, name=name)
+    if batch is None:
+        msg = f"no batch named {name}"
+        raise RemoteRefused(msg)
+    return batch
+
+
+def _query_batches(call: Call) -> str:
+    with_cpu_time = call.said.whole("get_cpu_time") != 0
+    return "".join(
+        wire.element(
+            "batch",
+            reply_messages.batch_fields(one, with_cpu_time=with_cpu_time, now=call.now),
+            "    ",
+        )
+        for one in queries.batches_of(call.account, with_cpu_time=with_cpu_time)
+    )
+
+
+def _query_completed_job(call: Call) -> str:
+    workunit = queries.find_workunit(call.account, name=call.said.text("job_name"))
+    if workunit is None:
+        msg = "no such job"
+        raise RemoteRefused(msg)
+    return reply_messages.completed_job(workunit, queries.telling_result(workunit))
+
+
+def _query_job(call: Call) -> str:
+    workunit = queries.find_workunit(call.account, workunit_id=call.said.whole("job_id"))
+    if workunit is None:
+        msg = "no such job"
+        raise RemoteRefused(msg)
+    return "".join(map(reply_messages.instance, queries.results_of(workunit)))
+
+
+def _retire_batch(call: Call) -> str:
+    operations.retire_batch(call.batch, now=call.now)
+    return SUCCESS
+
+
+def _set_expire_time(call: Call) -> str:
+    batches.set_expiry(call.batch.pk, moment(call.said.real("expire_time")))
+    return SUCCESS
+
+
+def _submit_batch(call: Call) -> str:
+    batch_id = operations.submit_batch(call.account, new_batch(call.said), now=call.now)
+    return wire.fields([("batch_id", batch_id)])
+
+
+_COMMANDS: Final[Mapping[str, Answer]] = {
+    "abort_batch": _abort_batch,
+    "abort_jobs": _abort_jobs,
+    "create_batch": _create_batch,
+    "estimate_batch": _estimate_batch,
+    "get_templates": _get_templates,
+    "ping": _ping,
+    "query_batch": _query_batch,
+    "query_batch2": _query_batch2,
+    "query_batches": _query_batches,
+    "query_completed_job": _query_completed_job,
+    "query_job": _query_job,
+    "retire_batch": _retire_batch,
+    "set_expire_time": _set_expire_time,
+    "submit_batch": _submit_batch,
+}

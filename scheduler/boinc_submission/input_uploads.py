@@ -1,0 +1,109 @@
+"""Input files of BOINC's submitters: `job_file.php` (PROTOCOL 8.2).
+
+Which of them the server has is asked first; what is missing follows as parts of a form, which are
+read from the wire to the disk one after the other, after it is known whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import IO, BinaryIO, Final, cast
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from scheduler import storage
+from scheduler.boinc.wire.xml import BadXml
+from scheduler.boinc_submission import sent_files
+from scheduler.boinc_submission.described_work import moment
+from scheduler.boinc_submission.handler import (
+    ERR_GENERIC,
+    Answer,
+    Call,
+    command_of,
+    guarded,
+    xml_reply,
+)
+from scheduler.boinc_submission.multipart import BadForm, Form, read_form
+from scheduler.boinc_submission.remote_submission import RemoteRefused
+from scheduler.boinc_submission.wire import replies as wire
+from scheduler.boinc_submission.wire.requests import read_request
+from scheduler.models import Batch
+
+
+@csrf_exempt
+@require_http_methods(["POST"])
+def job_file(request: HttpRequest) -> HttpResponse:
+    """Answer one request about files, or take files in."""
+    try:
+        form = read_form(request, most=settings.PROJECT.max_request_bytes)
+        said = read_request(form.request)
+    except (BadForm, BadXml) as fault:
+        return xml_reply(wire.error("", ERR_GENERIC, f"can't parse request message: {fault}"))
+    call = Call(said, timezone.now())
+    if said.command == "upload_files":
+        return guarded(said.command, lambda: _upload_files(call, form))
+    return command_of(call, _COMMANDS, "no such action")
+
+
+def _query_files(call: Call) -> str:
+    names = call.said.texts("phys_name")
+    account = call.account
+    places = sent_files.absent(account, names, until=_until(call), now=call.now)
+    return wire.absent_files(places)
+
+
+def _upload_files(call: Call, form: Form) -> str:
+    names, account, until = call.said.texts("phys_name"), call.account, _until(call)
+    for name in names:
+        storage.check_name(name)
+    staged: list[storage.Staged] = []
+    try:
+        for _field, content in form.files():
+            if len(staged) == len(names):
+                raise RemoteRefused(_counts(f"more than {len(names)}", len(names)))
+            staged.append(storage.stage_file(cast("BinaryIO", _Roomy(content))))
+        if len(staged) < len(names):
+            raise RemoteRefused(_counts(str(len(staged)), len(names)))
+        brought = list(zip(names, staged, strict=True))
+        sent_files.keep(account, brought, until=until, now=call.now)
+    finally:
+        for left_over in staged:
+            storage.discard(left_over)
+    return wire.fields([("success", True)])
+
+
+class _Roomy:
+    """A file that is read while the disk has room: how long it is, nobody has said."""
+
+    def __init__(self, content: IO[bytes]) -> None:
+        self._content = content
+
+    def read(self, size: int = -1) -> bytes:
+        """Read a piece; raises `RemoteRefused`."""
+        if not storage.has_room_for(max(size, 0)):
+            msg = "the server's disk is full. Hint: try again later."
+            raise RemoteRefused(msg)
+        return self._content.read(size)
+
+
+def _counts(brought: str, named: int) -> str:
+    return (
+        f"# of uploaded files ({brought}) doesn't agree with request ({named}). "
+        "Hint: send one file for each phys_name, in the same order."
+    )
+
+
+def _until(call: Call) -> datetime:
+    """How long the files stay; raises `RemoteRefused` for a batch that is not the caller's."""
+    batch: Batch | None = call.batch if call.said.whole("batch_id") else None
+    return sent_files.until(
+        delete_at=moment(call.said.real("delete_time")), batch=batch, now=call.now
+    )
+
+
+_COMMANDS: Final[Mapping[str, Answer]] = {"query_files": _query_files}

@@ -1,0 +1,167 @@
+"""Facts to messages: what BOINC's submitters are told of their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from scheduler.boinc_submission.submission_reads import RemoteBatch, RemoteWorkunit
+from scheduler.boinc_submission.wire import replies as wire
+from scheduler.boinc_submission.wire.replies import Field
+from scheduler.lifecycle import ErrorMask, Outcome, ServerState, ValidateState
+from scheduler.models import Result, Workunit
+
+_ERRORS: Final = {
+    ErrorMask.COULDNT_SEND: "couldnt_send_result",
+    ErrorMask.TOO_MANY_ERROR_RESULTS: "too_many_error_results",
+    ErrorMask.TOO_MANY_SUCCESS_RESULTS: "too_many_success_results",
+    ErrorMask.TOO_MANY_TOTAL_RESULTS: "too_many_total_results",
+    ErrorMask.CANCELLED: "cancelled",
+    ErrorMask.NO_CANONICAL_RESULT: "no_canonical_result",
+}
+_VALIDATED: Final = {
+    ValidateState.INIT: "Completed, waiting for validation",
+    ValidateState.VALID: "Completed and validated",
+    ValidateState.INVALID: "Completed, marked as invalid",
+    ValidateState.NO_CHECK: "Completed, can't validate",
+    ValidateState.INCONCLUSIVE: "Completed, validation inconclusive",
+    ValidateState.TOO_LATE: "Completed, too late to validate",
+}
+_SERVER: Final = {
+    ServerState.INACTIVE: "Inactive",
+    ServerState.UNSENT: "Unsent",
+    ServerState.IN_PROGRESS: "In progress",
+}
+_OVER: Final = {
+    Outcome.COULDNT_SEND: "Couldn't send",
+    Outcome.NO_REPLY: "Timed out - no response",
+    Outcome.DIDNT_NEED: "Didn't need",
+    Outcome.VALIDATE_ERROR: "Validate error",
+    Outcome.CLIENT_DETACHED: "Abandoned",
+}
+#: By the client's own state (PROTOCOL 0.3).
+_FAILED: Final = {
+    1: "Error while downloading",
+    2: "Error while computing",
+    3: "Error while computing",
+    4: "Error while uploading",
+    6: "Aborted",
+    7: "Upload failed",
+}
+_CANCELLED: Final = (-221, 202)
+_NOT_STARTED: Final = (-233, 200)
+
+
+def batch_fields(batch: RemoteBatch, *, with_cpu_time: bool, now: datetime) -> list[Field]:
+    """A batch's own fields, in BOINC's order; moments in Unix time, 0 for none."""
+    said: list[Field] = [
+        ("id", batch.id),
+        ("create_time", _unix(batch.created_at)),
+        ("expire_time", _unix(batch.expire_at)),
+        ("est_completion_time", _unix(batch.expected_at(now))),
+        ("njobs", batch.total),
+        ("fraction_done", batch.fraction_done),
+        ("nerror_jobs", batch.failed),
+        ("state", batch.said_state),
+        ("completion_time", _unix(batch.ended_at(now))),
+        ("credit_estimate", batch.credit_estimate),
+        ("credit_canonical", batch.credit),
+        ("name", batch.name),
+        ("app_name", batch.app_name or "none"),
+    ]
+    return said + ([("total_cpu_time", batch.cpu_time)] if with_cpu_time else [])
+
+
+def job(workunit: RemoteWorkunit, *, details: bool) -> str:
+    """A workunit of a batch."""
+    said: list[Field] = [
+        ("id", workunit.id),
+        ("name", workunit.name),
+        ("canonical_instance_id", workunit.canonical_result_id or 0),
+    ]
+    return wire.element("job", said + (list(_details(workunit)) if details else []), "    ")
+
+
+def _details(workunit: RemoteWorkunit) -> Iterable[Field]:
+    for bit, word in _ERRORS.items():
+        if workunit.error_mask & bit:
+            yield "error", word
+    if workunit.error_mask:
+        for exit_status in workunit.exit_statuses:
+            yield "exit_status", exit_status
+    if workunit.canonical_result_id is not None:
+        yield "cpu_time", workunit.cpu_time or 0.0
+    yield "status", _status(workunit)
+
+
+def _status(workunit: RemoteWorkunit) -> str:
+    if workunit.error_mask:
+        return "error"
+    if workunit.canonical_result_id is not None:
+        return "done"
+    return "in_progress" if workunit.in_progress else "queued"
+
+
+def condor_job(workunit: RemoteWorkunit) -> str:
+    """A workunit of a batch, as HTCondor's bridge wants it."""
+    if workunit.canonical_result_id is not None:
+        status = "DONE"
+    elif workunit.error_mask:
+        status = "ERROR"
+    else:
+        status = "IN_PROGRESS" if workunit.sent else "UNSENT"
+    return wire.element("job", [("job_name", workunit.name), ("status", status)], "    ")
+
+
+def instance(result: Result) -> str:
+    """A result with its outputs, as far as they are here."""
+    files = "".join(
+        wire.element("outfile", [("size", file.nbytes)], "        ")
+        for file in sorted(result.output_files.all(), key=lambda file: file.position)
+        if result.server_state == ServerState.OVER
+    )
+    said: list[Field] = [
+        ("name", result.name),
+        ("id", result.pk),
+        ("state", state_words(result)),
+    ]
+    return wire.element("instance", said, "    ", files)
+
+
+def completed_job(workunit: Workunit, result: Result | None) -> str:
+    """How a workunit went, by the result that tells it."""
+    said: list[Field] = [("error_mask", workunit.error_mask)]
+    if result is None:
+        return wire.element("completed_job", said)
+    is_answer = result.pk == workunit.canonical_result_id
+    said += [
+        ("canonical_resultid" if is_answer else "error_resultid", result.pk),
+        ("exit_status", result.exit_status),
+        ("elapsed_time", float(result.elapsed_time)),
+        ("cpu_time", float(result.cpu_time)),
+    ]
+    return wire.element(
+        "completed_job", said, inside=wire.cdata("stderr_out", result.stderr, "    ")
+    )
+
+
+def state_words(result: Result) -> str:
+    """Where a result is, in the words that BOINC's pages have for it."""
+    state = ServerState(result.server_state)
+    if state is not ServerState.OVER:
+        return _SERVER[state]
+    outcome = Outcome(result.outcome)
+    if outcome is Outcome.SUCCESS:
+        return _VALIDATED[ValidateState(result.validate_state)]
+    if outcome is not Outcome.CLIENT_ERROR:
+        return _OVER.get(outcome, "Unknown")
+    if result.exit_status in _CANCELLED:
+        return "Cancelled by server"
+    if result.exit_status in _NOT_STARTED:
+        return "Not started by deadline - canceled"
+    return _FAILED.get(result.client_state, "Error")
+
+
+def _unix(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.timestamp())

@@ -1,0 +1,1 @@
+"""Judgements of BOINC's submissions: facts in, a verdict out [pure]."""

@@ -1,0 +1,1 @@
+"""The XML of BOINC's submitters and templates [pure]."""

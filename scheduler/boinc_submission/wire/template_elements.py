@@ -1,0 +1,149 @@
+"""The elements of a template, each with its line [pure]."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.boinc.wire import xml
+from scheduler.boinc.wire.xml import BadXml, Node
+
+MAX_BYTES: Final = 256 * 1024
+"""A template longer than this is refused; BOINC's own limit is lower."""
+
+_WRAPPER: Final = "templates"
+_START: Final = re.compile(r"<([A-Za-z_][\w.:-]*)(?=[\s/>])")
+_TAG: Final = re.compile(r"<(/?)([A-Za-z_][\w.:-]*)(?:\s[^<>]*?)?(/?)>")
+_ASIDE: Final = re.compile(r"<!--|<!\[CDATA\[|<\?")
+_ENDS: Final = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
+
+
+class BadTemplate(ValueError):
+    """A template cannot be used; the text names line, element and what to do.
+
+    `line` counts from 1, 0 if the fault has no place; `hint` is what stands behind ``Hint:``.
+    """
+
+    def __init__(self, line: int, element: str, sentence: str, hint: str) -> None:
+        """Say where, what and what to do."""
+        self.line, self.element, self.sentence, self.hint = line, element, sentence, hint
+        where = f"Line {line}, <{element}>: " if line else f"<{element}>: "
+        super().__init__(f"{where}{sentence} Hint: {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element with its place; `text` is unescaped, empty where there are elements inside."""
+
+    name: str
+    text: str | None
+    inside: tuple[Element, ...]
+    line: int
+
+    @property
+    def words(self) -> str:
+        """Its text without white space around it."""
+        return (self.text or "").strip()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether BOINC takes it for a flag that is on: `<x/>`, or a number that is not 0."""
+        return self.text is None or xml.to_int(self.words) != 0
+
+    def all_of(self, name: str) -> list[Element]:
+        """Every element of this name in it."""
+        return [each for each in self.inside if each.name == name]
+
+    def first(self, name: str) -> Element | None:
+        """The first element of this name in it."""
+        return next((each for each in self.inside if each.name == name), None)
+
+    def flag(self, name: str) -> bool:
+        """Whether a flag in it is on."""
+        found = self.first(name)
+        return found is not None and found.is_set
+
+
+def unwrapped(text: str, wrapper: str) -> tuple[Element, ...]:
+    """The elements of a template, without its wrapper; raises `BadTemplate`."""
+    top = _elements(text, wrapper)
+    wrappers = [each for each in top if each.name == wrapper]
+    if not wrappers:
+        return top
+    if len(top) > 1:
+        other = top[1] if top[0].name == wrapper else top[0]
+        raise BadTemplate(
+            other.line,
+            other.name,
+            f"It stands beside <{wrapper}>.",
+            f"put everything into one <{wrapper}>.",
+        )
+    return wrappers[0].inside
+
+
+def _elements(text: str, kind: str) -> tuple[Element, ...]:
+    body = text.encode("utf-8", "replace")
+    if len(body) > MAX_BYTES:
+        raise BadTemplate(
+            0, kind, f"It has {len(body)} bytes.", f"{MAX_BYTES} are taken: describe less files."
+        )
+    try:
+        nodes = list(
+            xml.read_tree(f"<{_WRAPPER}>{text}</{_WRAPPER}>".encode(), _WRAPPER, raw=frozenset())
+        )
+    except (BadXml, UnicodeEncodeError) as error:
+        line, name = _where(text)
+        raise BadTemplate(
+            line, name or kind, str(error), "close each element where it was opened."
+        ) from error
+    blank = blanked(text)
+    breaks = [match.start() for match in re.finditer("\n", blank)]
+    lines = (bisect_right(breaks, tag.start()) + 1 for tag in _START.finditer(blank))
+    if not nodes:
+        raise BadTemplate(0, kind, "It is empty.", "give a <file_info> for each file, as BOINC's.")
+    return _placed(nodes, lines)
+
+
+def blanked(text: str) -> str:
+    """Return a text without comments, CDATA sections and instructions; its lines stay."""
+    pieces: list[str] = []
+    position = 0
+    while aside := _ASIDE.search(text, position):
+        end = text.find(_ENDS[aside[0]], aside.end())
+        if end < 0:
+            break
+        pieces += (text[position : aside.start()], "\n" * text.count("\n", aside.start(), end))
+        position = end + len(_ENDS[aside[0]])
+    return "".join([*pieces, text[position:]])
+
+
+def _placed(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
+    """Give each node its line: start tags stand in the text in the order of the tree."""
+    placed = []
+    for name, content, _attributes in nodes:
+        line = next(lines, 0)
+        if isinstance(content, list):
+            placed.append(Element(name, "", _placed(content, lines), line))
+        else:
+            text = None if content is None else xml.unescape(content)
+            placed.append(Element(name, text, (), line))
+    return tuple(placed)
+
+
+def _where(text: str) -> tuple[int, str]:
+    """The line and name of the first element that is not closed, or was not open."""
+    stack: list[tuple[str, int]] = []
+    line, seen = 1, 0
+    for tag in _TAG.finditer(text):
+        line += text.count("\n", seen, tag.start())
+        seen = tag.start()
+        if tag[1]:
+            if not stack or stack[-1][0] != tag[2]:
+                return (stack[-1][1], stack[-1][0]) if stack else (line, tag[2])
+            stack.pop()
+        elif not tag[3]:
+            stack.append((tag[2], line))
+    return (stack[-1][1], stack[-1][0]) if stack else (0, "")

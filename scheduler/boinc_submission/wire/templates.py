@@ -1,0 +1,364 @@
+"""BOINC's input and output templates, read into what they say [pure].
+
+Templates come with or without their wrapper (``<input_template>``, ``<output_template>``), with or
+without an XML prolog.  Input files and references to them are matched by place: BOINC ignores their
+numbers, so they are ignored here.  Output references name their file (``<OUTFILE_0/>``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from scheduler.boinc.wire import xml
+from scheduler.boinc_submission.facts import (
+    InputTemplate,
+    OutputTemplate,
+    TemplateInput,
+    TemplateOutput,
+)
+from scheduler.boinc_submission.wire.template_elements import (
+    MAX_BYTES,
+    BadTemplate,
+    Element,
+    blanked,
+    unwrapped,
+)
+
+#: BOINC's numbers of a workunit; those that are whole there are whole here.
+_REALS: Final = frozenset(
+    {
+        "rsc_fpops_est",
+        "rsc_fpops_bound",
+        "rsc_memory_bound",
+        "rsc_disk_bound",
+        "rsc_bandwidth_bound",
+    }
+)
+_WHOLES: Final = frozenset(
+    {
+        "delay_bound",
+        "min_quorum",
+        "target_nresults",
+        "max_error_results",
+        "max_total_results",
+        "max_success_results",
+        "size_class",
+    }
+)
+_POSITIVE: Final = frozenset({"rsc_fpops_est", "rsc_fpops_bound", "rsc_disk_bound"})
+_INPUT_KNOWN: Final = frozenset(
+    {
+        "number",
+        "gzip",
+        "sticky",
+        "no_delete",
+        "physical_name",
+        "url",
+        "md5_cksum",
+        "nbytes",
+        "gzipped_nbytes",
+        "gzipped_url",
+        "name",
+        "optional",
+        "generated_locally",
+        "executable",
+        "report_on_rpc",
+    }
+)
+_OUTPUT_KNOWN: Final = frozenset(
+    {
+        "name",
+        "generated_locally",
+        "upload_when_present",
+        "max_nbytes",
+        "url",
+        "gzip_when_done",
+        "sticky",
+        "no_delete",
+        "number",
+        "optional",
+    }
+)
+_WORKUNIT_KNOWN: Final = _REALS | _WHOLES | {"file_ref", "command_line", "batch", "name"}
+_HOLDER: Final = re.compile(r"OUTFILE_[0-9]{1,4}")
+_MD5: Final = re.compile(r"[0-9a-fA-F]{32}")
+_URL: Final = re.compile(r"https?://[^\s<>\"'\\]{1,900}")
+_PROLOG: Final = re.compile(r"^\s*<\?xml\b[^>]*\?>\s*")
+
+
+def read_input_template(text: str) -> InputTemplate:
+    """Read an input template; raises `BadTemplate`."""
+    top = unwrapped(text, "input_template")
+    workunits = [each for each in top if each.name == "workunit"]
+    if len(workunits) != 1:
+        line = workunits[1].line if workunits else 0
+        count = len(workunits) or "no"
+        raise BadTemplate(
+            line,
+            "workunit",
+            f"An input template has {count} <workunit>.",
+            "give one, behind the <file_info>; an output template has a <result> instead.",
+        )
+    workunit = workunits[0]
+    files = [each for each in top if each.name == "file_info"]
+    references = workunit.all_of("file_ref")
+    if len(files) != len(references):
+        raise BadTemplate(
+            workunit.line,
+            "workunit",
+            f"There are {len(files)} <file_info> and {len(references)} <file_ref>.",
+            "give one <file_ref> for each <file_info>, in the same order.",
+        )
+    command_line = workunit.first("command_line")
+    return InputTemplate(
+        inputs=tuple(_input(info, ref) for info, ref in zip(files, references, strict=True)),
+        command_line=command_line.words if command_line else "",
+        numbers=dict(_numbers(workunit)),
+        warnings=(
+            *_strange(top, {"file_info", "workunit"}, "input_template"),
+            *(each for info in files for each in _strange(info.inside, _INPUT_KNOWN, info.name)),
+            *_strange(workunit.inside, _WORKUNIT_KNOWN, "workunit"),
+        ),
+    )
+
+
+def read_output_template(text: str) -> OutputTemplate:
+    """Read an output template; raises `BadTemplate`."""
+    top = unwrapped(text, "output_template")
+    results = [each for each in top if each.name == "result"]
+    if len(results) != 1:
+        line = results[1].line if results else 0
+        raise BadTemplate(
+            line,
+            "result",
+            f"An output template has {len(results) or 'no'} <result>.",
+            "give one, behind the <file_info>; an input template has a <workunit> instead.",
+        )
+    result = results[0]
+    files = [each for each in top if each.name == "file_info"]
+    by_name = {_holder(each, "name"): each for each in files}
+    references = result.all_of("file_ref")
+    named = [_holder(each, "file_name") for each in references]
+    for name, reference in zip(named, references, strict=True):
+        if name not in by_name or named.count(name) > 1:
+            what = "is named twice" if name in by_name else "is described by no <file_info>"
+            raise BadTemplate(
+                reference.line,
+                "file_ref",
+                f"The file <{name}/> {what}.",
+                "give each file one <file_info> and one <file_ref>, both with <OUTFILE_n/>.",
+            )
+    if unused := [each for name, each in by_name.items() if name not in named]:
+        raise BadTemplate(
+            unused[0].line,
+            "file_info",
+            "No <file_ref> of the <result> names this file.",
+            "add one with its <file_name> and <open_name>, or take the <file_info> out.",
+        )
+    if len(by_name) < len(files):
+        raise BadTemplate(
+            files[-1].line,
+            "file_info",
+            "Two <file_info> have the same <name>.",
+            "number the outputs: <OUTFILE_0/>, <OUTFILE_1/> and so on.",
+        )
+    return OutputTemplate(
+        outputs=tuple(
+            _output(by_name[name], reference)
+            for name, reference in zip(named, references, strict=True)
+        ),
+        report_immediately=result.flag("report_immediately"),
+        warnings=(
+            *_strange(top, {"file_info", "result"}, "output_template"),
+            *(each for info in files for each in _strange(info.inside, _OUTPUT_KNOWN, info.name)),
+            *_strange(result.inside, {"file_ref", "report_immediately"}, "result"),
+            *_never_uploaded(files),
+        ),
+    )
+
+
+def is_input_template(text: str) -> bool:
+    """Whether a text is meant as an input template rather than as an output template."""
+    bare = blanked(text[:MAX_BYTES])
+    return "<input_template" in bare or ("<workunit" in bare and "<output_template" not in bare)
+
+
+def wrapped(text: str, wrapper: str) -> str:
+    """Return a template as `get_templates` sends it: without prolog, within its wrapper."""
+    bare = _PROLOG.sub("", text).strip()
+    if f"<{wrapper}" in blanked(bare):
+        return bare
+    return f"<{wrapper}>\n{bare}\n</{wrapper}>"
+
+
+def _strange(elements: Sequence[Element], known: Collection[str], where: str) -> Iterator[str]:
+    for each in elements:
+        if each.name not in known:
+            yield f"Line {each.line}, <{each.name}> in <{where}> says nothing here: it is ignored."
+
+
+def _never_uploaded(files: Iterable[Element]) -> Iterator[str]:
+    for info in files:
+        if not info.flag("upload_when_present"):
+            yield (
+                f"Line {info.line}, <file_info> has no <upload_when_present/>: hosts are asked for"
+                " the file all the same."
+            )
+
+
+# ------------------------------------------------------------------------------------------
+# Inputs
+# ------------------------------------------------------------------------------------------
+
+
+def _input(info: Element, reference: Element) -> TemplateInput:
+    open_name = reference.first("open_name")
+    copy_file = reference.flag("copy_file")
+    if (open_name is None or not open_name.words) and not copy_file:
+        raise BadTemplate(
+            reference.line,
+            "file_ref",
+            "It has neither an <open_name> nor <copy_file/>.",
+            "say by which name the program opens the file.",
+        )
+    constant = info.first("physical_name")
+    if constant is not None and not constant.words:
+        raise BadTemplate(
+            constant.line,
+            "physical_name",
+            "It is empty.",
+            "name the constant file, or leave the element out.",
+        )
+    urls, md5, nbytes = _elsewhere(info) if constant is None else ((), "", 0)
+    return TemplateInput(
+        open_name=open_name.words if open_name and open_name.words else None,
+        physical_name=constant.words if constant else None,
+        urls=urls,
+        md5=md5,
+        nbytes=nbytes,
+        copy_file=copy_file,
+        sticky=info.flag("sticky"),
+        no_delete=info.flag("no_delete"),
+        gzip=info.flag("gzip"),
+        line=info.line,
+    )
+
+
+def _elsewhere(info: Element) -> tuple[tuple[str, ...], str, int]:
+    """The addresses, MD5 and size of a file that hosts fetch elsewhere; none if it is not one."""
+    urls = tuple(each.words for each in info.all_of("url"))
+    md5, size = info.first("md5_cksum"), info.first("nbytes")
+    if not urls and md5 is None and size is None:
+        return (), "", 0
+    if not urls or md5 is None or size is None:
+        raise BadTemplate(
+            info.line,
+            "file_info",
+            "It has some of <url>, <md5_cksum> and <nbytes>, and not all three.",
+            "give all three for a file that hosts fetch elsewhere, or none.",
+        )
+    for each in info.all_of("url"):
+        if not _URL.fullmatch(each.words):
+            raise BadTemplate(
+                each.line,
+                "url",
+                f"{each.words[:60]!r} is no address that hosts can fetch.",
+                "give one that begins with http:// or https://.",
+            )
+    if not _MD5.fullmatch(md5.words):
+        raise BadTemplate(
+            md5.line, "md5_cksum", f"{md5.words[:60]!r} is no MD5.", "give 32 hexadecimal digits."
+        )
+    nbytes = int(_number(size, least=1))
+    return urls, md5.words.lower(), nbytes
+
+
+def _numbers(workunit: Element) -> Iterator[tuple[str, float]]:
+    for each in workunit.inside:
+        if each.name in _REALS:
+            value = _number(each)
+            if value == 0 and each.name in _POSITIVE:
+                raise BadTemplate(
+                    each.line,
+                    each.name,
+                    "It is zero.",
+                    "give a number above zero, or leave it out.",
+                )
+            yield each.name, value
+        elif each.name in _WHOLES:
+            least = -1 if each.name == "size_class" else 0
+            yield each.name, float(int(_number(each, least=least)))
+
+
+def _number(element: Element, *, least: float = 0) -> float:
+    words = element.words
+    try:
+        value = float(words)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= xml.MAX_REAL or "_" in words:
+        raise BadTemplate(
+            element.line,
+            element.name,
+            f"{words[:60]!r} is no number from {least:g} on.",
+            "write digits, or a power of ten such as 1e12.",
+        )
+    return value
+
+
+# ------------------------------------------------------------------------------------------
+# Outputs
+# ------------------------------------------------------------------------------------------
+
+
+def _holder(element: Element, name: str) -> str:
+    """Which output an element is about: ``OUTFILE_0``; raises `BadTemplate`."""
+    found = element.first(name)
+    inside = [each.name for each in found.inside if _HOLDER.fullmatch(each.name)] if found else []
+    if found is None or len(inside) != 1:
+        raise BadTemplate(
+            found.line if found else element.line,
+            name,
+            f"<{element.name}> does not say which output it is about.",
+            f"write <{name}><OUTFILE_0/></{name}>, with the number of the output.",
+        )
+    return inside[0]
+
+
+def _output(info: Element, reference: Element) -> TemplateOutput:
+    open_name = reference.first("open_name")
+    if open_name is None or not open_name.words:
+        raise BadTemplate(
+            reference.line,
+            "file_ref",
+            "It has no <open_name>.",
+            "say by which name the program writes the file.",
+        )
+    size = info.first("max_nbytes")
+    if size is None:
+        raise BadTemplate(
+            info.line,
+            "file_info",
+            "It has no <max_nbytes>.",
+            "give the most bytes that the file may have.",
+        )
+    for url in info.all_of("url"):
+        if not any(each.name == "UPLOAD_URL" for each in url.inside):
+            raise BadTemplate(
+                url.line,
+                "url",
+                f"Outputs are sent to the project, not to {url.words[:60]!r}.",
+                "write <url><UPLOAD_URL/></url>.",
+            )
+    return TemplateOutput(
+        open_name=open_name.words,
+        max_nbytes=int(_number(size, least=1)),
+        copy_file=reference.flag("copy_file"),
+        optional=reference.flag("optional") or info.flag("optional"),
+        no_validate=reference.flag("no_validate"),
+        sticky=info.flag("sticky"),
+        no_delete=info.flag("no_delete"),
+        gzip_when_done=info.flag("gzip_when_done"),
+    )

@@ -1,0 +1,1 @@
+"""Credit: what a valid result is worth, and the sums of what was granted."""

@@ -1,0 +1,213 @@
+"""Compare every sum of credit with its entries, and set it right.
+
+Sums are written together with their entries, so that a difference means that somebody wrote to the
+tables by hand, or restored a part of them.  Owners are taken in batches, in ascending id.  To
+compare, a batch is read in one snapshot; to correct, its owners are locked first and the entries
+are read by the next statement, so that a grant made meanwhile is in both or in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Min, Model, QuerySet, Sum
+
+from scheduler.credit.rules.credit import recent_average
+from scheduler.health.invariants import one_snapshot
+from scheduler.models import Account, AccountAppCredit, App, CreditEntry, Host, Result, Team
+
+BATCH = 1000
+#: How long the first granted work is taken to have lasted if its result is purged.
+FIRST_WORK = timedelta(days=1)
+
+Key = tuple[int, ...]
+Progress = Callable[[int], None]
+
+
+class UnknownApp(LookupError):
+    """There is no app of this name. Hint: the admin lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A sum that is not what its entries add up to."""
+
+    kind: str
+    name: str
+    kept: Decimal
+    entered: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is compared: everything, or one app and the accounts' credit for it."""
+
+    app_id: int | None = None
+
+    @classmethod
+    def of_app(cls, name: str) -> Scope:
+        """The scope of one app; raises `UnknownApp`."""
+        if app := App.objects.filter(name=name).only("pk").first():
+            return cls(app.pk)
+        msg = f"There is no app {name!r}. Hint: the admin lists them."
+        raise UnknownApp(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of sum: by which columns of the entries, whose, and where it is kept."""
+
+    name: str
+    key: tuple[str, ...]
+    owners: type[Model]
+    table: type[Model]
+    columns: tuple[str, str, str] = ("total_credit", "expavg_credit", "expavg_at")
+
+
+def _kinds(scope: Scope) -> tuple[_Kind, ...]:
+    by_app = _Kind(
+        "accounts by app",
+        ("account_id", "app_id"),
+        Account,
+        AccountAppCredit,
+        ("total", "expavg", "expavg_at"),
+    )
+    # An app has no recent average.
+    apps = _Kind("apps", ("app_id",), App, App, ("total_credit", "", ""))
+    if scope.app_id is not None:
+        return by_app, apps
+    return (
+        _Kind("hosts", ("host_id",), Host, Host),
+        _Kind("accounts", ("account_id",), Account, Account),
+        by_app,
+        _Kind("teams", ("team_id",), Team, Team),
+        apps,
+    )
+
+
+def owners(scope: Scope) -> int:
+    """How many owners of sums will be looked at."""
+    return sum(_owners(kind, scope).count() for kind in _kinds(scope))
+
+
+def compare(scope: Scope, *, progress: Progress) -> Iterator[Difference]:
+    """Yield every sum that differs from its entries; nothing is changed."""
+    for kind in _kinds(scope):
+        for ids in _batches(kind, scope):
+            with one_snapshot():
+                found = [difference for _, difference in _differences(kind, scope, ids)]
+            yield from found
+            progress(len(ids))
+
+
+def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iterator[Difference]:
+    """Set every sum that differs right, with its recent average; yield what it was.
+
+    With `averages`, the recent averages of all owners are replayed, not only of those who differ.
+    """
+    for kind in _kinds(scope):
+        for ids in _batches(kind, scope):
+            with transaction.atomic():
+                locked = kind.owners._default_manager.select_for_update(no_key=True)
+                list(locked.filter(pk__in=ids).order_by("pk").values_list("pk"))
+                found = list(_differences(kind, scope, ids))
+                keys = {key for key, _ in found}
+                for key, difference in found:
+                    _write(kind, key, {kind.columns[0]: difference.entered})
+                if kind.columns[1]:
+                    _replay(kind, scope, ids, None if averages else keys)
+            yield from (difference for _, difference in found)
+            progress(len(ids))
+
+
+def _owners(kind: _Kind, scope: Scope) -> QuerySet[Any]:
+    rows = kind.owners._default_manager.order_by("pk")
+    return rows.filter(pk=scope.app_id) if kind.owners is App and scope.app_id else rows
+
+
+def _batches(kind: _Kind, scope: Scope) -> Iterator[list[int]]:
+    last = 0
+    while ids := list(
+        _owners(kind, scope).filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]
+    ):
+        yield ids
+        last = ids[-1]
+
+
+def _entries(kind: _Kind, scope: Scope, ids: Sequence[int]) -> QuerySet[CreditEntry]:
+    rows = CreditEntry.objects.filter(**{f"{kind.key[0]}__in": ids}).order_by()
+    return rows.filter(app_id=scope.app_id) if scope.app_id else rows
+
+
+def _differences(kind: _Kind, scope: Scope, ids: Sequence[int]) -> Iterator[tuple[Key, Difference]]:
+    is_own = kind.table is kind.owners
+    rows = kind.table._default_manager.filter(**{"pk__in" if is_own else f"{kind.key[0]}__in": ids})
+    if scope.app_id and not is_own:
+        rows = rows.filter(app_id=scope.app_id)
+    names = ("pk",) if is_own else kind.key
+    kept = {tuple(row[:-1]): row[-1] for row in rows.values_list(*names, kind.columns[0])}
+    entered = {
+        tuple(row[:-1]): row[-1]
+        for row in _entries(kind, scope, ids).values_list(*kind.key).annotate(Sum("amount"))
+    }
+    for key in sorted(kept.keys() | entered.keys()):
+        before, after = kept.get(key, Decimal(0)), entered.get(key, Decimal(0))
+        if before != after:
+            yield key, Difference(kind.name, _name(kind, key), before, after)
+
+
+def _name(kind: _Kind, key: Key) -> str:
+    words = (column.removesuffix("_id") for column in kind.key)
+    return ", ".join(f"{word} {number}" for word, number in zip(words, key, strict=True))
+
+
+def _write(kind: _Kind, key: Key, values: dict[str, Any]) -> None:
+    if kind.table is kind.owners:
+        kind.table._default_manager.filter(pk=key[0]).update(**values)
+    else:
+        where: dict[str, Any] = dict(zip(kind.key, key, strict=True))
+        kind.table._default_manager.update_or_create(defaults=values, **where)
+
+
+# Recent averages
+
+
+def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None) -> None:
+    """Compute recent averages anew, entry by entry in the order of the grants.
+
+    What one pass granted was one gain then, and is one now.
+    """
+    grants = (
+        _entries(kind, scope, ids)
+        .values_list(*kind.key, "granted_at")
+        .annotate(Sum("amount"))
+        .order_by(*kind.key, "granted_at")
+    )
+    known: dict[Key, tuple[float, datetime]] = {}
+    for *parts, granted_at, amount in grants.iterator(chunk_size=2000):
+        key = tuple(parts)
+        if keys is not None and key not in keys:
+            continue
+        average, averaged_at = known.get(key, (0.0, None))
+        began_at = granted_at if averaged_at else _first_work(kind, key, granted_at)
+        average = recent_average(
+            average, averaged_at, float(amount), work_began_at=began_at, now=granted_at
+        )
+        known[key] = (average, granted_at)
+    for key in sorted(known.keys() | (keys or set())):
+        average, last = known.get(key, (0.0, None))
+        _write(kind, key, {kind.columns[1]: average, kind.columns[2]: last})
+
+
+def _first_work(kind: _Kind, key: Key, granted_at: datetime) -> datetime:
+    """When the work of an owner's first grant was sent, as far as that is still known."""
+    first = CreditEntry.objects.filter(
+        **dict(zip(kind.key, key, strict=True)), granted_at=granted_at
+    )
+    sent_at = Result.objects.filter(pk__in=first.values("result_id")).aggregate(at=Min("sent_at"))
+    return sent_at["at"] or granted_at - FIRST_WORK

@@ -1,0 +1,1 @@
+"""Calculation of credit: facts in, an amount out [pure]."""

@@ -1,0 +1,1 @@
+"""Which host gets which result: search, claim and the catalog of apps."""

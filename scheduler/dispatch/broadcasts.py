@@ -1,0 +1,44 @@
+"""Makes a host's own results of broadcast workunits, in its RPC's transaction."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from scheduler import sql
+from scheduler.dispatch.facts import Work
+from scheduler.hosts.facts import HostFacts
+from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
+
+#: So many broadcast workunits a host is given in one RPC.
+MOST_BROADCASTS = 10
+
+
+def make(work: Work, host: HostFacts, *, now: datetime) -> None:
+    """Make this host's own result of each broadcast workunit that it has none of."""
+    runnable = {version.app.id for version in work.versions.values() if not version.facts.unfit}
+    locked = sql.fetch(
+        "dispatch/lock_broadcasts",
+        {
+            "app_ids": sorted(runnable),
+            "host_id": host.id,
+            "account_id": host.account_id,
+            "team_id": host.team_id or 0,
+            "most": MOST_BROADCASTS,
+            "now": now,
+        },
+    )
+    if locked:
+        sql.execute(
+            "dispatch/insert_broadcasts",
+            {
+                "workunit_ids": [row["id"] for row in locked],
+                "host_id": host.id,
+                "axis": int(Axis.RESULT),
+                "nothing": NOTHING,
+                "unsent": int(ResultState.UNSENT),
+                "because": int(Because.BROADCAST),
+                "by": int(Actor.SCHEDULER),
+                "target_kind": int(Target.HOST),
+                "now": now,
+            },
+        )

@@ -1,0 +1,304 @@
+"""Apps, their versions and files, kept in the process until somebody changes them.
+
+They are the same for every RPC and change rarely, so they are read again only when their sign (see
+`recognise.sql`) is another one: it changes with every row written or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from json import dumps, loads
+from typing import Any
+
+from django.conf import settings
+
+from scheduler import sql
+from scheduler.dispatch.facts import Version, VersionFile
+from scheduler.dispatch.rules import plan_classes
+from scheduler.dispatch.rules.launching import COMMAND
+from scheduler.dispatch.rules.plan_classes import BadPlanClass
+from scheduler.hosts.facts import AppFacts, OwnVersion, Record, VersionFacts
+from scheduler.hosts.machines import Machine, Usage
+
+#: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's
+#: place in `OWN_DEVICES`, from 1.  BOINC has negative ids for them.  They are deprecated, so that
+#: nothing else takes them for published versions.
+ANONYMOUS = "anonymous"
+#: The kinds of devices of own programs; the empty one is a CPU.  Numbers keep their meaning.
+OWN_DEVICES = ("", "nvidia", "amd", "intel", "apple")
+
+#: What is known of app versions on hosts, rows of `read_records`: by host and app version.
+Records = Mapping[tuple[int, int], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a project has for a host's platforms: every current app by id, every version by id.
+
+    The versions of an app come best first: by the client's order of platforms, then the newest.
+    """
+
+    apps: Mapping[int, AppFacts]
+    versions: dict[int, Version]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """Every app by id, the deprecated ones too; versions by platform; files by app version."""
+
+    apps: Mapping[int, AppFacts]
+    current: Mapping[int, AppFacts]
+    versions: Mapping[str, Sequence[Mapping[str, Any]]]
+    files: Mapping[int, Sequence[VersionFile]]
+
+    @property
+    def any_version(self) -> bool:
+        """Whether the project has published anything that is not out of date."""
+        return any(
+            row["app_id"] in self.current and not row["deprecated"] and platform != ANONYMOUS
+            for platform, rows in self.versions.items()
+            for row in rows
+        )
+
+    def offer_for(
+        self,
+        *,
+        host_id: int,
+        machine: Machine,
+        platforms: Sequence[str],
+        client_version: int,
+        records: Records,
+    ) -> Offer:
+        """Every app, and each app version that runs on one of the platforms of a host."""
+        found = [
+            row
+            for platform in dict.fromkeys(platforms)
+            if platform != ANONYMOUS
+            for row in self.versions.get(platform, ())
+            if row["min_core_version"] <= client_version
+            and (not row["max_core_version"] or client_version <= row["max_core_version"])
+        ]
+        found.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
+        return Offer(
+            apps=self.current,
+            versions={
+                row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
+                for row in found
+            },
+        )
+
+    def own_devices(self, own: Sequence[OwnVersion]) -> dict[tuple[int, str], OwnVersion]:
+        """The fastest own version for each app id and device, of apps that take such versions."""
+        by_name = {app.name: app for app in self.current.values() if app.takes_own_versions}
+        best: dict[tuple[int, str], OwnVersion] = {}
+        for version in own:
+            app = by_name.get(version.app_name)
+            if app is None or version.device not in OWN_DEVICES:
+                continue
+            known = best.get((app.id, version.device))
+            if known is None or _rank(known) < _rank(version):
+                best[app.id, version.device] = version
+        return best
+
+    @property
+    def own_version_ids(self) -> dict[tuple[int, str], int]:
+        """The ids of the rows that stand for own versions, by app id and device."""
+        return {
+            (row["app_id"], OWN_DEVICES[row["version_num"] - 1]): row["id"]
+            for row in self.versions.get(ANONYMOUS, ())
+            if row["version_num"] <= len(OWN_DEVICES)
+        }
+
+    def own_offer(self, own: Sequence[OwnVersion], *, host_id: int, records: Records) -> Offer:
+        """Every app, and the versions of a volunteer's own that have a row."""
+        ids = self.own_version_ids
+        return Offer(
+            apps=self.current,
+            versions={
+                ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
+                for key, version in self.own_devices(own).items()
+                if key in ids
+            },
+        )
+
+    def _own_version(
+        self, own: OwnVersion, app_id: int, version_id: int, host_id: int, records: Records
+    ) -> Version:
+        app, known = self.apps[app_id], records.get((host_id, version_id))
+        facts = VersionFacts(
+            id=version_id,
+            app_id=app_id,
+            version_num=own.version_num,
+            platform=own.platform,
+            plan_class=own.plan_class,
+            avg_ncpus=own.avg_ncpus,
+            beta=app.beta,
+            device=own.device,
+            device_count=own.device_count,
+            projected_flops=own.flops,
+            et_n=known["et_n"] if known else 0.0,
+            et_avg=known["et_avg"] if known else 0.0,
+            record=_record(known),
+        )
+        return Version(
+            facts=facts, app=app, api_version="", cmdline="", file_prefix="", is_own=True
+        )
+
+    def never_fits(self, app_id: int, machine: Machine, platforms: Sequence[str]) -> bool:
+        """Whether an app offers versions, and none of them could ever run on this host.
+
+        An old client, a missing test preference or an undefined plan class may change.
+        """
+        offered = [
+            row
+            for rows in self.versions.values()
+            for row in rows
+            if row["app_id"] == app_id and not row["deprecated"] and row["platform"] != ANONYMOUS
+        ]
+        return bool(offered) and all(
+            row["platform"] not in platforms or _never_fits(row, machine) for row in offered
+        )
+
+    def _version(
+        self, row: Mapping[str, Any], machine: Machine, known: Mapping[str, Any] | None
+    ) -> Version:
+        app = self.apps[row["app_id"]]
+        used, unfit = _usage(row, machine)
+        facts = VersionFacts(
+            id=row["id"],
+            app_id=app.id,
+            version_num=row["version_num"],
+            platform=row["platform"],
+            plan_class=row["plan_class"],
+            avg_ncpus=used.avg_ncpus if used else row["avg_ncpus"],
+            deprecated=row["deprecated"] or app.id not in self.current,
+            beta=row["beta"] or app.beta,
+            device=used.gpu_kind if used else "",
+            device_count=used.gpu_count if used else 0.0,
+            gpu_ram=used.gpu_ram if used else 0.0,
+            peak_flops=used.peak_flops if used else 0.0,
+            projected_flops=used.projected_flops if used else 0.0,
+            cmdline=used.cmdline if used else "",
+            unfit=unfit,
+            et_n=known["et_n"] if known else 0.0,
+            et_avg=known["et_avg"] if known else 0.0,
+            pfc_n=row["pfc_n"],
+            pfc_avg=row["pfc_avg"],
+            record=_record(known),
+        )
+        return Version(
+            facts=facts,
+            app=app,
+            api_version=row["api_version"],
+            cmdline=" ".join(filter(None, (row["cmdline"], facts.cmdline))),
+            file_prefix=row["file_prefix"],
+            dont_throttle=row["dont_throttle"],
+            needs_network=row["needs_network"],
+            is_wrapper=row["is_wrapper"],
+        )
+
+
+_kept: tuple[str, bool, Catalog] | None = None
+
+
+def current(sign: str) -> Catalog:
+    """The catalog as of a sign, or later; read anew if the one kept has another sign.
+
+    The sign was read before: what is kept is never older than it.
+    """
+    global _kept  # noqa: PLW0603  one memory a process; threads replace it whole
+    kept, commands = _kept, settings.PROJECT.command_apps
+    if kept is None or kept[:2] != (sign, commands):
+        kept = _kept = (sign, commands, _read(commands=commands))
+    return kept[2]
+
+
+def fresh() -> Catalog:
+    """The catalog as this transaction sees it, its own new rows included; it is not kept."""
+    return _read(commands=settings.PROJECT.command_apps)
+
+
+def records(host_ids: Sequence[int]) -> Records:
+    """What is known of app versions on these hosts."""
+    rows = sql.fetch("dispatch/read_records", {"host_ids": list(host_ids)})
+    return {(row["host_id"], row["app_version_id"]): row for row in rows}
+
+
+def _read(*, commands: bool) -> Catalog:
+    rows = sql.fetch("dispatch/read_apps", {})
+    apps = {row["id"]: _app(row) for row in rows}
+    # Without their versions, lost results are not sent again either.
+    unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
+    versions: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sql.fetch("dispatch/read_versions", {}):
+        if row["app_id"] not in unserved:
+            versions.setdefault(row["platform"], []).append(row)
+    files: dict[int, list[VersionFile]] = {}
+    for file in sql.fetch_into(VersionFile, "dispatch/read_version_files", {}):
+        files.setdefault(file.app_version_id, []).append(file)
+    return Catalog(
+        apps=apps,
+        current={
+            row["id"]: apps[row["id"]]
+            for row in rows
+            if not row["deprecated"] and row["id"] not in unserved
+        },
+        versions=versions,
+        files=files,
+    )
+
+
+def _app(row: Mapping[str, Any]) -> AppFacts:
+    return AppFacts(**{column: row[column] for column in AppFacts.__slots__})
+
+
+def _rank(version: OwnVersion) -> tuple[float, int]:
+    return version.flops, version.version_num
+
+
+_NO_RECORD = Record()
+
+
+def _record(known: Mapping[str, Any] | None) -> Record:
+    if known is None:
+        return _NO_RECORD
+    return Record(
+        consecutive_valid=known["consecutive_valid"],
+        max_results_per_day=known["max_results_per_day"],
+        results_today=known["results_today"],
+        quota_day=known["quota_day"],
+        turnaround_n=known["turnaround_n"],
+        turnaround_avg=known["turnaround_avg"],
+    )
+
+
+def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]:
+    """What a version uses of the machine by its plan class, or the sentence why it cannot."""
+    name = row["plan_class"]
+    if not name:
+        return None, ""
+    if row["spec"] is None:
+        return None, f"The plan class {name} is not defined by this project"
+    try:
+        plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
+    except BadPlanClass:
+        return None, f"The plan class {name} is not defined properly by this project"
+    found = plan_classes.usage(plan, machine)
+    return (None, found) if isinstance(found, str) else (found, "")
+
+
+def _never_fits(row: Mapping[str, Any], machine: Machine) -> bool:
+    if not row["plan_class"] or row["spec"] is None:
+        return False
+    try:
+        plan = _plan_class(row["plan_class"], dumps(row["spec"], sort_keys=True))
+    except BadPlanClass:
+        return False
+    return plan_classes.never_fits(plan, machine)
+
+
+@lru_cache(maxsize=256)
+def _plan_class(name: str, spec: str) -> plan_classes.PlanClass:
+    return plan_classes.parse(name, loads(spec))

@@ -1,0 +1,45 @@
+"""Makes the rows for volunteers' own programs (the anonymous platform).
+
+A result refers to an app version, and a host's record of quota, trust and speed is kept by app
+version.  Programs of `app_info.xml` have one row per app and kind of device, for all volunteers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from scheduler.dispatch import catalog as catalogs
+from scheduler.dispatch.catalog import ANONYMOUS, OWN_DEVICES, Catalog
+from scheduler.hosts.facts import OwnVersion
+from scheduler.models import AppVersion, Platform
+
+
+def with_rows(catalog: Catalog, own: Sequence[OwnVersion], *, now: datetime) -> Catalog:
+    """Return the catalog with a row for each app and device of these versions.
+
+    Only the first use of an app on a device costs statements.  They come before the transaction
+    locks a workunit; two transactions that insert the same row wait for nothing else.
+    """
+    if not own:
+        return catalog
+    missing = catalog.own_devices(own).keys() - catalog.own_version_ids.keys()
+    if not missing:
+        return catalog
+    platform, _ = Platform.objects.get_or_create(
+        name=ANONYMOUS, defaults={"user_friendly_name": "Programs of volunteers' own"}
+    )
+    AppVersion.objects.bulk_create(
+        [
+            AppVersion(
+                app_id=app_id,
+                platform=platform,
+                version_num=OWN_DEVICES.index(device) + 1,
+                deprecated=True,
+                created_at=now,
+            )
+            for app_id, device in sorted(missing)
+        ],
+        ignore_conflicts=True,
+    )
+    return catalogs.fresh()

@@ -1,0 +1,64 @@
+"""Remembers which hosts were refused which workunits, for reasons that last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from scheduler import sql
+from scheduler.dispatch.catalog import Catalog
+from scheduler.dispatch.facts import Work
+from scheduler.dispatch.rules.fit import Refusal
+from scheduler.hosts.facts import Candidate, HostFacts
+
+#: So many refusals of one RPC are remembered, with their workunits.
+MOST_REMEMBERED = 16
+#: The same refusal of the same host is written at most so often.
+AGAIN_AFTER = timedelta(hours=1)
+
+
+#: Reasons that concern an app's versions: they count at once if none could ever fit.
+_OF_VERSIONS = frozenset({Refusal.NO_VERSION.value, Refusal.PLAN_CLASS.value})
+
+
+def remember(
+    works: Iterable[tuple[HostFacts, Sequence[str], Work]], *, catalog: Catalog, now: datetime
+) -> None:
+    """Keep, for those who ask why a result finds no host, who was refused it and why.
+
+    Of each host: its facts, its platforms, and what its request came to.
+    """
+    rows = [
+        (host, *row, _counts_at_once(row, host, platforms, catalog))
+        for host, platforms, work in works
+        for row in _lasting(work)
+    ]
+    if not rows:
+        return
+    hosts, candidates, reasons, sentences, at_once = zip(*rows, strict=True)
+    sql.execute(
+        "dispatch/remember_refusals",
+        {
+            "workunit_ids": [candidate.workunit_id for candidate in candidates],
+            "host_ids": [host.id for host in hosts],
+            "app_ids": [candidate.app_id for candidate in candidates],
+            "reasons": list(reasons),
+            "sentences": list(sentences),
+            "at_once": list(at_once),
+            "again_before": now - AGAIN_AFTER,
+            "now": now,
+        },
+    )
+
+
+def _counts_at_once(
+    row: tuple[Candidate, str, str], host: HostFacts, platforms: Sequence[str], catalog: Catalog
+) -> bool:
+    candidate, reason, _sentence = row
+    return reason in _OF_VERSIONS and catalog.never_fits(candidate.app_id, host.machine, platforms)
+
+
+def _lasting(work: Work) -> list[tuple[Candidate, str, str]]:
+    """One refusal of each workunit, the last one, and not too many."""
+    kept = {candidate.workunit_id: row for row in work.lasting for candidate in row[:1]}
+    return list(kept.values())[:MOST_REMEMBERED]

@@ -1,0 +1,149 @@
+-- Reads the next page of unsent results of each lane, best first, without locks: a lane is an app's
+-- work for everybody, or that for one host, account or team alone; beside the lanes, work whose
+-- input files a host has already.  Of equal priority the oldest workunit comes first, whichever of
+-- its results it is: a replica or a retry does not wait behind all that was submitted later.
+-- A page is cut along the index before anything is looked up, so that its cost is that of its rows,
+-- whatever the planner believes of the filters behind it; `priority # -1` is how the index has the
+-- highest first, so that one comparison of rows leads to where a page begins.  Each row says which of
+-- the asking hosts and accounts may not have it.  Only what may be sent at all comes back, and always
+-- a page's first and last row, so that the reader knows where the lane begins and can turn the page.
+-- The claim checks all of it again under locks.  The literal 2 (UNSENT) is the partial index
+-- read_candidates'.
+SELECT
+    page.lane,
+    page.position,
+    (w.id IS NOT NULL) AS sendable,
+    taken.by_hosts,
+    taken.by_accounts,
+    -- From here on as `hosts.facts.Candidate` has it.
+    page.result_id,
+    page.workunit_id,
+    page.priority,
+    page.app_id,
+    w.rsc_fpops_est,
+    w.rsc_memory_bound,
+    w.rsc_disk_bound,
+    w.delay_bound,
+    w.rsc_bandwidth_bound,
+    w.hr_class,
+    w.app_version_id,
+    w.app_version_num,
+    w.target_nresults,
+    w.output_bytes,
+    coalesce(page.reliable_until > %(now)s::timestamptz, FALSE) AS reserved,
+    page.target_kind,
+    w.size_class,
+    w.keywords,
+    FALSE AS is_near
+FROM (
+    SELECT
+        cut.*,
+        row_number() OVER (
+            PARTITION BY cut.lane
+            ORDER BY cut.priority DESC, cut.workunit_id ASC, cut.result_id ASC
+        ) AS position,
+        count(*) OVER (PARTITION BY cut.lane) AS page_rows
+    FROM (
+        SELECT
+            lane.lane,
+            along.*,
+            lane.one_result_per,
+            lane.retry_after
+        FROM unnest(
+            %(lanes)s::integer[],
+            %(app_ids)s::bigint[],
+            %(target_kinds)s::smallint[],
+            %(target_ids)s::bigint[],
+            %(one_result_per)s::text[],
+            %(retry_after)s::interval[],
+            %(after_priority)s::integer[],
+            %(after_id)s::bigint[],
+            %(pages)s::integer[]
+        ) AS lane (
+            lane, app_id, target_kind, target_id, one_result_per, retry_after, after_priority,
+            after_id, page
+        )
+        CROSS JOIN LATERAL (
+            SELECT
+                r.id AS result_id,
+                r.workunit_id,
+                r.app_id,
+                r.priority,
+                r.target_kind,
+                r.reliable_until
+            FROM result AS r
+            WHERE
+                r.app_id = lane.app_id
+                AND r.target_kind = lane.target_kind
+                AND r.target_id = lane.target_id
+                AND r.server_state = 2
+                AND (r.priority # -1, r.workunit_id) > (lane.after_priority # -1, lane.after_id)
+            ORDER BY r.priority # -1 ASC, r.workunit_id ASC
+            LIMIT lane.page
+        ) AS along
+        UNION ALL
+        SELECT
+            -1,
+            r.id,
+            r.workunit_id,
+            r.app_id,
+            r.priority,
+            r.target_kind,
+            r.reliable_until,
+            a.one_result_per,
+            a.retry_same_account_after
+        FROM result AS r
+        INNER JOIN app AS a ON r.app_id = a.id
+        WHERE
+            r.workunit_id = ANY(%(near_workunit_ids)s::bigint[])
+            AND r.server_state = 2
+            AND r.target_kind = 0
+    ) AS cut
+) AS page
+LEFT JOIN LATERAL (
+    SELECT *
+    FROM workunit
+    WHERE
+        workunit.id = page.workunit_id
+        AND workunit.error_mask = 0
+        AND workunit.canonical_result_id IS NULL
+        AND workunit.cancel_requested_at IS NULL
+        AND workunit.release_state = 3
+        AND workunit.pending_dependency_count = 0
+        AND (workunit.start_after IS NULL OR workunit.start_after <= %(now)s::timestamptz)
+        AND (workunit.start_before IS NULL OR workunit.start_before > %(now)s::timestamptz)
+        AND (workunit.end_before IS NULL OR workunit.end_before > %(now)s::timestamptz)
+    OFFSET 0
+) AS w ON TRUE
+LEFT JOIN LATERAL (
+    SELECT
+        array_agg(o.host_id) FILTER (
+            WHERE o.server_state = 4 OR (page.one_result_per = 'host' AND NOT o.may_come_again)
+        ) AS by_hosts,
+        array_agg(o.account_id) FILTER (
+            WHERE page.one_result_per = 'account' AND NOT o.may_come_again
+        ) AS by_accounts
+    FROM (
+        SELECT
+            twin.host_id,
+            twin.account_id,
+            twin.server_state,
+            (
+                twin.server_state = 5
+                AND twin.outcome <> 1
+                AND coalesce(twin.received_at, twin.report_deadline) + page.retry_after
+                <= %(now)s::timestamptz
+            ) AS may_come_again
+        FROM result AS twin
+        WHERE
+            twin.workunit_id = page.workunit_id
+            AND (
+                twin.host_id = ANY(%(host_ids)s::bigint[])
+                OR twin.account_id = ANY(%(account_ids)s::bigint[])
+            )
+    ) AS o
+) AS taken ON w.id IS NOT NULL
+WHERE
+    w.id IS NOT NULL
+    OR page.position = 1
+    OR page.position = page.page_rows

@@ -1,0 +1,1 @@
+"""Judgements of dispatch: facts in, a verdict out [pure]."""

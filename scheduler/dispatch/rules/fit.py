@@ -1,0 +1,369 @@
+"""Whether an unsent result fits a host, and the first reason why not [pure].
+
+Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function here, in BOINC's order and, where
+its clients' users know it, in its wording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from scheduler.dispatch.rules import estimates, trust
+from scheduler.dispatch.rules.host_limits import Rooms
+from scheduler.hosts.facts import (
+    KIND,
+    AppFacts,
+    Assignment,
+    Candidate,
+    HostFacts,
+    VersionFacts,
+)
+
+#: The wish of apps that are no burden: one result each, whatever else is asked for.
+SENSOR = "sensor"
+
+
+class Refusal(StrEnum):
+    """Why a candidate is not for this host."""
+
+    TASTE = "taste"
+    NO_VERSION = "no_version"
+    OWN_VERSION = "own_version"
+    PLAN_CLASS = "plan_class"
+    DEVICE = "device"
+    COMMITTED = "committed"
+    UNKNOWN_CLASS = "unknown_class"
+    QUOTA = "quota"
+    MEMORY = "memory"
+    DISK = "disk"
+    DISK_TAKEN = "disk_taken"
+    BANDWIDTH = "bandwidth"
+    DEADLINE = "deadline"
+    RESERVED = "reserved"
+    IN_PROGRESS_LIMIT = "in_progress_limit"
+    OUTPUT_LIMIT = "output_limit"
+
+
+#: Refusals that will be the same tomorrow: enough of them make a result unsendable.
+LASTING = frozenset(
+    {
+        Refusal.NO_VERSION,
+        Refusal.PLAN_CLASS,
+        Refusal.COMMITTED,
+        Refusal.UNKNOWN_CLASS,
+        Refusal.MEMORY,
+        Refusal.DISK,
+        Refusal.BANDWIDTH,
+    }
+)
+
+Refused = tuple[Refusal, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a look goes by, beside host and wishes.
+
+    `versions` are the host's app versions by app, best first; `apps` every app whose results are
+    looked at; `daily_quota` the project's, `chance_key` keys the draws.  `together` says that other
+    hosts are served at the same time, and do not take this one's share.
+    """
+
+    apps: Mapping[int, AppFacts]
+    versions: Mapping[int, Sequence[VersionFacts]]
+    rooms: Rooms
+    today: date
+    daily_quota: int = 0
+    chance_key: str = ""
+    together: bool = False
+
+
+class _Kind(NamedTuple):
+    """What is the same for all candidates of a kind: it is found out once for a host's device."""
+
+    app: AppFacts
+    version: VersionFacts
+    speed: float
+    seconds: float
+    delay: timedelta
+    class_misfit: Refused | None
+    reserved: Refused | None
+
+
+_NONE: Final = (None, None)
+
+
+class Judge:
+    """Judges one candidate after another; what is chosen uses up disk, rooms and quotas."""
+
+    def __init__(self, host: HostFacts, rules: Rules) -> None:
+        self.host = host
+        self.rules = rules
+        self.rooms = rules.rooms
+        self.disk_left = host.disk_bytes
+        self.output_bytes_left = rules.rooms.output_bytes
+        # One result is always allowed: a result above the limit could otherwise never be sent.
+        self._promises_any = host.promised_bytes > 0
+        self.why: dict[int, Refused] = {}
+        self._quotas: dict[int, int | None] = {}
+        self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
+        # Workunits come in batches: the next candidate of an app is mostly of the kind of the last.
+        self._kinds: dict[tuple[int, str], tuple[object, _Kind | Refused | None]] = {}
+
+    def judge(
+        self, candidate: Candidate, device: str, queued: float
+    ) -> Assignment | Refused | None:
+        """An assignment, or the first reason why not; None if it is not this device's concern."""
+        key, sort = (candidate.app_id, device), candidate[KIND]
+        last, kind = self._kinds.get(key, _NONE)
+        if sort != last:
+            kind = self._kind_of(candidate, device)
+            self._kinds[key] = (sort, kind)
+        if not isinstance(kind, _Kind):
+            return kind
+        app, version, speed, seconds, delay, class_misfit, reserved = kind
+        refusal = (
+            class_misfit
+            or self._size_misfit(candidate, app)
+            or self._late(version, seconds, delay, 0.0 if device == SENSOR else queued)
+            or reserved
+            or self._over_limit(app, version)
+            or self._over_output_limit(candidate)
+        )
+        if refusal is not None:
+            return refusal
+        self._take(candidate, app, version)
+        company = self._needs_company(candidate, app, version)
+        return Assignment(candidate, version, speed, seconds, delay, company)
+
+    def _kind_of(self, candidate: Candidate, device: str) -> _Kind | Refused | None:
+        """What holds for every candidate like this one, whatever was chosen before it."""
+        app = self.rules.apps[candidate.app_id]
+        if app.non_cpu_intensive is not (device == SENSOR):
+            return None
+        key = (app.id, device, candidate.app_version_id, candidate.app_version_num)
+        version = self._versions.get(key)
+        if version is None:
+            version = self._versions[key] = self._version_for(candidate, app, device)
+        if isinstance(version, tuple):
+            return version
+        speed = estimates.flops(version, self.host.fpops)
+        active = estimates.active_share(self.host, on_gpu=bool(version.device))
+        seconds = candidate.rsc_fpops_est / speed / active
+        reliable = candidate.reserved and self._is_reliable(app, version)
+        return _Kind(
+            app=app,
+            version=version,
+            speed=speed,
+            seconds=seconds,
+            delay=_delay(candidate, app, seconds) if reliable else candidate.delay_bound,
+            class_misfit=_class_misfit(candidate, app, self.host),
+            reserved=_reserved(app) if candidate.reserved and not reliable else None,
+        )
+
+    def _version_for(
+        self, candidate: Candidate, app: AppFacts, device: str
+    ) -> VersionFacts | Refused:
+        """The fastest version that the candidate may run in, on this device of this host."""
+        wanted = "" if device == SENSOR else device
+        versions = self.rules.versions.get(app.id, ())
+        if self.host.is_anonymous:
+            return self._own_version_for(candidate, app, versions, wanted)
+        if candidate.app_version_id is not None:
+            known = [v for v in versions if v.id == candidate.app_version_id]
+            if not known:
+                return Refusal.COMMITTED, "Tasks are committed to other platforms"
+        elif candidate.app_version_num:
+            known = [v for v in versions if v.version_num == candidate.app_version_num]
+        else:
+            known = _newest(versions, allow_beta=self.host.taste.allow_beta)
+        if not known:
+            return Refusal.NO_VERSION, f"{app.title} is not available for your type of computer."
+        fit = [v for v in known if not v.unfit]
+        if not fit:
+            return Refusal.PLAN_CLASS, known[0].unfit
+        on_device = [v for v in fit if v.device == wanted]
+        if not on_device:
+            return _not_for_devices(app)
+        if len(on_device) == 1:
+            return on_device[0]
+        return max(
+            on_device, key=lambda v: estimates.promise(v, self.host.fpops, luck=self._luck(v))
+        )
+
+    def _own_version_for(
+        self, candidate: Candidate, app: AppFacts, versions: Sequence[VersionFacts], device: str
+    ) -> VersionFacts | Refused:
+        """The volunteer's own version for this device; no misfit says anything of other hosts."""
+        known = [
+            version
+            for version in versions
+            if candidate.app_version_id is None
+            and candidate.app_version_num in (0, version.version_num)
+            and (not version.beta or self.host.taste.allow_beta)
+        ]
+        if not known:
+            return (
+                Refusal.OWN_VERSION,
+                f"Your app_info.xml file doesn't have a usable version of {app.title}.",
+            )
+        on_device = [version for version in known if version.device == device]
+        return on_device[0] if on_device else _not_for_devices(app)
+
+    def _luck(self, version: VersionFacts) -> float:
+        """Drawn once a day for each plan class, so that of one class the best platform stays so."""
+        numbers = (self.host.id, self.rules.today.toordinal(), *version.plan_class.encode())
+        return trust.draw(self.rules.chance_key, *numbers)
+
+    def _size_misfit(self, candidate: Candidate, app: AppFacts) -> Refused | None:
+        """Memory, disk, bandwidth: in BOINC's order and wording (PROTOCOL 10.3)."""
+        host = self.host
+        if candidate.rsc_memory_bound > host.memory_bytes:
+            wants, has = candidate.rsc_memory_bound / 2**20, host.memory_bytes / 2**20
+            return Refusal.MEMORY, (
+                f"{app.title} needs {wants:.2f} MB RAM but only {has:.2f} MB is available for use."
+            )
+        if candidate.rsc_disk_bound > self.disk_left:
+            missing = (candidate.rsc_disk_bound - self.disk_left) / 2**20
+            # What is chosen takes disk as well: that refusal passes with the work.
+            is_too_big = candidate.rsc_disk_bound > host.disk_bytes
+            return Refusal.DISK if is_too_big else Refusal.DISK_TAKEN, (
+                f"{app.title} needs {missing:.2f}MB more disk space.  You currently have "
+                f"{self.disk_left / 2**20:.2f} MB available and it needs "
+                f"{candidate.rsc_disk_bound / 2**20:.2f} MB."
+            )
+        if 0 < host.bandwidth < candidate.rsc_bandwidth_bound:
+            return Refusal.BANDWIDTH, (
+                f"{app.title} needs {candidate.rsc_bandwidth_bound / 1e3:.2f} kB/sec of download "
+                f"bandwidth, but only {host.bandwidth / 1e3:.2f} kB/sec was measured."
+            )
+        return None
+
+    def _late(
+        self, version: VersionFacts, seconds: float, delay: timedelta, queued: float
+    ) -> Refused | None:
+        # BOINC skips the check for an empty queue: a slow host may try one result (PROTOCOL 10.3).
+        if queued <= 0:
+            return None
+        if queued + seconds <= delay.total_seconds():
+            return None
+        active = estimates.active_share(self.host, on_gpu=bool(version.device))
+        return Refusal.DEADLINE, (
+            "Tasks won't finish in time: BOINC computes "
+            f"{active:.1%} of the time and {queued:.0f} seconds are queued."
+        )
+
+    def _over_limit(self, app: AppFacts, version: VersionFacts) -> Refused | None:
+        if self.rooms.left(app.id, on_gpu=bool(version.device)) <= 0:
+            return Refusal.IN_PROGRESS_LIMIT, (
+                f"This computer has reached a limit on tasks in progress for {app.title}"
+            )
+        left = self._quota_left(app, version)
+        if left is not None and left <= 0:
+            return Refusal.QUOTA, (
+                f"This computer has finished a daily quota of {version.record.results_today} tasks"
+            )
+        return None
+
+    def _over_output_limit(self, candidate: Candidate) -> Refused | None:
+        left, wanted = self.output_bytes_left, candidate.output_bytes
+        if left is None or wanted <= left or not (wanted and self._promises_any):
+            return None
+        return Refusal.OUTPUT_LIMIT, (
+            "This computer has reached a limit on the output files of its tasks in progress"
+        )
+
+    def _quota_left(self, app: AppFacts, version: VersionFacts) -> int | None:
+        try:
+            return self._quotas[version.id]
+        except KeyError:
+            gpus = sum(g.count for g in self.host.machine.gpus if g.kind == version.device)
+            left = self._quotas[version.id] = trust.quota_left(
+                version.record,
+                daily_quota=self._daily_quota(app),
+                devices=gpus if version.device else self.host.ncpus,
+                today=self.rules.today,
+            )
+            return left
+
+    def _daily_quota(self, app: AppFacts) -> int:
+        return self.rules.daily_quota if app.daily_quota is None else app.daily_quota
+
+    def _take(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> None:
+        self.disk_left -= candidate.rsc_disk_bound
+        if self.output_bytes_left is not None and candidate.output_bytes:
+            self.output_bytes_left -= candidate.output_bytes
+            self._promises_any = True
+        self.rooms.take(app.id, on_gpu=bool(version.device))
+        left = self._quotas.get(version.id)
+        if left is not None:
+            self._quotas[version.id] = left - 1
+
+    def give_back(self, spare: Assignment) -> None:
+        """Let an assignment that is only to spare use up nothing."""
+        candidate, version = spare.candidate, spare.version
+        self.disk_left += candidate.rsc_disk_bound
+        if self.output_bytes_left is not None:
+            self.output_bytes_left += candidate.output_bytes
+        self.rooms.give_back(candidate.app_id, on_gpu=bool(version.device))
+        left = self._quotas.get(version.id)
+        if left is not None:
+            self._quotas[version.id] = left + 1
+
+    def _is_reliable(self, app: AppFacts, version: VersionFacts) -> bool:
+        return app.reliable_max_turnaround is None or trust.is_reliable(
+            version.record,
+            max_turnaround=app.reliable_max_turnaround,
+            daily_quota=self._daily_quota(app),
+        )
+
+    def _needs_company(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> bool:
+        """Whether adaptive replication has this workunit computed by others as well."""
+        if app.target_nresults <= 1 or candidate.target_nresults > 1:
+            return False
+        if not trust.has_proved_itself(version.record, trusted_after=app.trusted_after):
+            return True  # whatever the lot would say: most hosts are spared the draw
+        drawn = trust.draw(self.rules.chance_key, candidate.workunit_id, self.host.id)
+        return not trust.is_trusted(version.record, trusted_after=app.trusted_after, draw=drawn)
+
+
+def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[VersionFacts]:
+    """The newest current version of each platform and plan class."""
+    newest: dict[tuple[str, str], VersionFacts] = {}
+    for version in versions:
+        if version.deprecated or (version.beta and not allow_beta):
+            continue
+        known = newest.get((version.platform, version.plan_class))
+        if known is None or known.version_num < version.version_num:
+            newest[version.platform, version.plan_class] = version
+    return list(newest.values())
+
+
+def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refused | None:
+    """Homogeneous redundancy: a workunit stays in the class of its first host (PROTOCOL 9.8)."""
+    if not app.hr_type:
+        return None
+    own = host.hr_classes.get(app.hr_type, 0)
+    if not own:
+        return Refusal.UNKNOWN_CLASS, "Your computer type is not supported by this project"
+    if candidate.hr_class and candidate.hr_class != own:
+        return Refusal.COMMITTED, "Tasks are committed to other platforms"
+    return None
+
+
+def _not_for_devices(app: AppFacts) -> Refused:
+    return Refusal.DEVICE, f"No tasks of {app.title} are available for the devices asked for"
+
+
+def _reserved(app: AppFacts) -> Refused:
+    return Refusal.RESERVED, f"Tasks of {app.title} are reserved for quick, reliable computers now"
+
+
+def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
+    """How long a reliable host gets for a retry: less, but twice the estimate if that fits."""
+    whole = candidate.delay_bound
+    return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))

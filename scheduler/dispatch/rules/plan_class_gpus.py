@@ -1,0 +1,126 @@
+"""Whether a GPU can run a kind of program [pure]."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.dispatch.rules.plan_class_specs import PlanClass
+from scheduler.hosts.machines import Gpu
+
+TITLES: Final = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
+
+_MB: Final = 2.0**20
+_OLD_DRIVER: Final = "Upgrade to the latest driver to process tasks using your computer's GPU"
+
+
+def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
+    """What a plan class asks of a GPU, in the order in which it is tried."""
+    yield gpu_name_fits(plan, gpu)
+    yield gpu_count_fits(plan, gpu)
+    yield cuda_fits(plan, gpu)
+    yield compcap_fits(plan, gpu)
+    yield opencl_fits(plan, gpu)
+    yield rocm_fits(plan, gpu)
+    yield driver_fits(plan, gpu)
+    yield gpu_memory_fits(plan, gpu)
+    yield gpu_speed_fits(plan, gpu)
+
+
+def gpu_name_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The GPU's model matches `gpu_name_regex`."""
+    return unmatched(plan.gpu_name_regex, gpu.name, "GPU's model")
+
+
+def gpu_count_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """There are as many GPUs as one result uses."""
+    if plan.ngpus <= gpu.count:
+        return ""
+    return f"{plan.ngpus:g} {TITLES[plan.gpu_type]} GPUs are needed, but there are {gpu.count}."
+
+
+def cuda_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The driver speaks a CUDA that will do."""
+    if not plan.cuda:
+        return ""
+    if not gpu.cuda_version:
+        return "App version needs CUDA but GPU doesn't support it"
+    if gpu.cuda_version < plan.min_cuda_version:
+        return _OLD_DRIVER
+    return _above(plan.max_cuda_version, gpu.cuda_version, "CUDA version")
+
+
+def compcap_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The GPU is of a generation that will do (NVIDIA's compute capability)."""
+    if gpu.compute_capability < plan.min_nvidia_compcap:
+        return (
+            f"Your GPU's compute capability {_dotted(gpu.compute_capability)} is below "
+            f"{_dotted(plan.min_nvidia_compcap)}."
+        )
+    return _above(plan.max_nvidia_compcap, gpu.compute_capability, "compute capability")
+
+
+def opencl_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The GPU speaks an OpenCL that will do."""
+    if not plan.opencl:
+        return ""
+    if not gpu.opencl_version:
+        return "App version needs OpenCL but GPU doesn't support it"
+    if gpu.opencl_version < plan.min_opencl_version:
+        return _OLD_DRIVER
+    if sentence := unmatched(plan.opencl_driver_regex, gpu.opencl_driver, "OpenCL driver"):
+        return sentence
+    return _above(plan.max_opencl_version, gpu.opencl_version, "OpenCL version")
+
+
+def rocm_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """AMD's ROCm is there: its OpenCL driver names its runtime, HSA, in its version."""
+    if not plan.rocm or "HSA" in gpu.opencl_driver:
+        return ""
+    return "Install AMD's ROCm to process tasks using your computer's GPU"
+
+
+def driver_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The driver is neither too old nor too new; one that is not told will do (BOINC's rule)."""
+    if not gpu.driver_version:
+        return ""
+    if gpu.driver_version < plan.min_driver_version:
+        return _OLD_DRIVER
+    return _above(plan.max_driver_version, gpu.driver_version, "driver")
+
+
+def gpu_memory_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The GPU has `min_gpu_ram_mb` of memory."""
+    if gpu.ram_bytes >= plan.min_gpu_ram_mb * _MB:
+        return ""
+    return (
+        f"A minimum of {plan.min_gpu_ram_mb:.0f} MB of video RAM is needed to process tasks "
+        f"using your computer's {TITLES[plan.gpu_type]} GPU"
+    )
+
+
+def gpu_speed_fits(plan: PlanClass, gpu: Gpu) -> str:
+    """The GPU's peak speed is within what is asked for; unknown is neither slow nor fast."""
+    if not gpu.peak_flops:
+        return ""
+    if gpu.peak_flops < plan.min_gpu_peak_flops:
+        return "Your GPU is too slow for these tasks."
+    if 0 < plan.max_gpu_peak_flops < gpu.peak_flops:
+        return "Your GPU is needed for other tasks."
+    return ""
+
+
+def unmatched(pattern: str, told: str, what: str) -> str:
+    """The sentence why a computer's own word does not fit a pattern; empty if it does."""
+    if not pattern or re.search(pattern, told):
+        return ""
+    return f"These tasks are not for your {what} ({told or 'unknown'})."
+
+
+def _above(most: int, found: int, what: str) -> str:
+    return f"Your GPU's {what} is too new for these tasks." if 0 < most < found else ""
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 100}.{version % 100}"

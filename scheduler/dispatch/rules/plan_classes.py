@@ -1,0 +1,239 @@
+"""Whether a computer can run a kind of program, and what that uses [pure].
+
+Theory of operation.  An app version names a plan class.  Its requirements are tried in a fixed
+order, each in one function here; the first that fails says so in a sentence that the volunteer may
+read, in BOINC's words where it has any (source: BOINC's plan classes and messages).  A computer
+that meets them all is told how many CPUs and GPUs the program uses, and how fast it should be
+there until that has been measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.dispatch.rules.plan_class_gpus import TITLES, objections, unmatched
+from scheduler.dispatch.rules.plan_class_specs import KEYS, BadPlanClass, PlanClass, parse
+from scheduler.hosts.machines import Gpu, Machine, Usage
+
+__all__ = ["KEYS", "BadPlanClass", "PlanClass", "parse", "usage"]
+
+_MB: Final = 2.0**20
+#: No CPU or GPU is slower or faster; what clients say is not to be trusted so far.
+_LEAST_FLOPS: Final = 1e6
+_MOST_FLOPS: Final = 1e18
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_LIBC: Final = re.compile(r"libc (\d+)\.(\d+)")
+_MIN_VBOX_CLIENT: Final = 70000
+_MIN_MAC_DOCKER_CLIENT: Final = 80206
+
+_TOO_OLD: Final = "A newer BOINC may be required for some tasks."
+
+
+def usage(plan: PlanClass, machine: Machine) -> Usage | str:
+    """What a program of the plan class uses of the machine, or the sentence why it cannot run."""
+    if sentence := next(filter(None, _objections(plan, machine)), ""):
+        return sentence
+    if not plan.gpu_type:
+        return _cpu_usage(plan, machine)
+    gpu = _gpu_of(plan, machine)
+    if gpu is None:
+        return f"No {TITLES[plan.gpu_type]} GPUs found"
+    if sentence := next(filter(None, objections(plan, gpu)), ""):
+        return sentence
+    return _gpu_usage(plan, machine, gpu)
+
+
+def never_fits(plan: PlanClass, machine: Machine) -> bool:
+    """Whether the computer can never run the plan class: its system or processor is another.
+
+    Everything else may change: memory, GPUs, drivers, Docker, preferences, the client.
+    """
+    return any(rule(plan, machine) for rule in (os_fits, vendor_fits, model_fits, features_fit))
+
+
+def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
+    """What every plan class asks of a computer, in the order in which it is tried."""
+    yield os_fits(plan, machine)
+    yield vendor_fits(plan, machine)
+    yield model_fits(plan, machine)
+    yield features_fit(plan, machine)
+    yield libc_fits(plan, machine)
+    yield client_fits(plan, machine)
+    yield threads_fit(plan, machine)
+    yield memory_fits(plan, machine)
+    yield virtualbox_fits(plan, machine)
+    yield acceleration_fits(plan, machine)
+    yield wsl_fits(plan, machine)
+    yield docker_fits(plan, machine)
+
+
+# The computer and its client
+
+
+def os_fits(plan: PlanClass, machine: Machine) -> str:
+    """The name and version of the operating system match `os_regex`."""
+    told = f"{machine.os_name} {machine.os_version}"
+    return unmatched(plan.os_regex, told, "operating system")
+
+
+def vendor_fits(plan: PlanClass, machine: Machine) -> str:
+    """The maker of the processor matches `cpu_vendor_regex`."""
+    return unmatched(plan.cpu_vendor_regex, machine.p_vendor, "processor's vendor")
+
+
+def model_fits(plan: PlanClass, machine: Machine) -> str:
+    """The model of the processor matches `cpu_model_regex`."""
+    return unmatched(plan.cpu_model_regex, machine.p_model, "processor's model")
+
+
+def features_fit(plan: PlanClass, machine: Machine) -> str:
+    """The processor has all `cpu_features`."""
+    missing = sorted(set(plan.cpu_features) - {each.lower() for each in machine.p_features})
+    return f"Your processor lacks {', '.join(missing)}." if missing else ""
+
+
+def libc_fits(plan: PlanClass, machine: Machine) -> str:
+    """The C library is not older than `min_libc_version`; unknown is too old."""
+    found = _LIBC.search(machine.os_version)
+    version = int(found[1]) * 100 + int(found[2]) if found else 0
+    if version >= plan.min_libc_version:
+        return ""
+    needed = plan.min_libc_version
+    return f"Your computer's C library is older than {needed // 100}.{needed % 100:02}."
+
+
+def client_fits(plan: PlanClass, machine: Machine) -> str:
+    """The client is neither too old nor too new."""
+    if machine.client_version < plan.min_core_client_version:
+        return _TOO_OLD
+    if 0 < plan.max_core_client_version < machine.client_version:
+        return "An older BOINC is required for some tasks."
+    return ""
+
+
+def threads_fit(plan: PlanClass, machine: Machine) -> str:
+    """The project may use at least `min_ncpus` CPUs."""
+    if machine.ncpus >= plan.min_ncpus:
+        return ""
+    return f"{plan.min_ncpus} CPUs are needed, but only {machine.ncpus} are available for use."
+
+
+def memory_fits(plan: PlanClass, machine: Machine) -> str:
+    """There is memory for the least number of threads."""
+    needed = plan.mem_usage_base_mb + plan.mem_usage_per_cpu_mb * max(1, plan.min_ncpus)
+    available = machine.memory_bytes / _MB
+    if not plan.mem_usage_per_cpu_mb or needed <= available:
+        return ""
+    return f"{needed:.2f} MB RAM is needed but only {available:.2f} MB is available for use."
+
+
+def virtualbox_fits(plan: PlanClass, machine: Machine) -> str:
+    """VirtualBox is there, and of a version that will do."""
+    told = machine.virtualbox_version
+    if not plan.virtualbox:
+        return ""
+    if machine.client_version < _MIN_VBOX_CLIENT:
+        return "BOINC client 7.0+ required for Virtualbox jobs"
+    if not told:
+        return "VirtualBox is not installed"
+    found = _VERSION.match(told)
+    if "unusable" in told or found is None:
+        return "VirtualBox is not usable"
+    version = int(found[1]) * 10000 + int(found[2]) * 100 + int(found[3] or 0)
+    too_new = 0 < plan.max_vbox_version < version
+    if version < plan.min_vbox_version or too_new or version in plan.exclude_vbox_version:
+        return f"VirtualBox {told} does not suit these tasks; install another version."
+    return ""
+
+
+def acceleration_fits(plan: PlanClass, machine: Machine) -> str:
+    """The processor helps virtual machines, where that is required."""
+    if not plan.vm_accel_required or _accelerates(machine):
+        return ""
+    return "Hardware acceleration of virtual machines is missing or switched off in the BIOS."
+
+
+def wsl_fits(plan: PlanClass, machine: Machine) -> str:
+    """A Windows computer has a Linux to run programs in."""
+    return "No WSL distros found" if plan.wsl and not machine.wsl else ""
+
+
+def docker_fits(plan: PlanClass, machine: Machine) -> str:
+    """Docker (or Podman) is there; on Windows inside WSL."""
+    if not plan.docker:
+        return ""
+    if "windows" in machine.os_name.lower() and not machine.wsl:
+        return "No usable WSL distros found"
+    if not machine.docker_version:
+        return "Docker not present"
+    if "darwin" in machine.os_name.lower() and machine.client_version < _MIN_MAC_DOCKER_CLIENT:
+        return "Docker jobs need 8.2.6+ client"
+    return ""
+
+
+# What is used
+
+
+def thread_count(plan: PlanClass, machine: Machine) -> int:
+    """How many threads a program of the CPU alone gets: of those it can use what is there."""
+    if plan.virtualbox and not _accelerates(machine):
+        return 1  # a virtual machine without acceleration has one processor (BOINC's rule)
+    count = min(plan.max_threads, machine.ncpus)
+    if plan.mem_usage_per_cpu_mb:
+        room = machine.memory_bytes / _MB - plan.mem_usage_base_mb
+        count = min(count, int(room / plan.mem_usage_per_cpu_mb))
+    return max(1, count)
+
+
+def _cpu_usage(plan: PlanClass, machine: Machine) -> Usage:
+    threads = thread_count(plan, machine)
+    ncpus = plan.avg_ncpus or float(threads)
+    words = []
+    if plan.mem_usage_per_cpu_mb:
+        memory = plan.mem_usage_base_mb + threads * plan.mem_usage_per_cpu_mb
+        words.append(f"--memory_size_mb {memory:.0f}")
+    if plan.nthreads_cmdline:
+        words.append(f"--nthreads {max(1, int(ncpus))}")
+    return Usage(
+        avg_ncpus=ncpus,
+        peak_flops=_fpops(machine) * ncpus,
+        projected_flops=_fpops(machine) * ncpus * plan.projected_flops_scale,
+        cmdline=" ".join(words),
+    )
+
+
+def _gpu_usage(plan: PlanClass, machine: Machine, gpu: Gpu) -> Usage:
+    """CPU and GPU take turns: `cpu_frac` of the operations are the CPU's (BOINC's estimate).
+
+    A GPU whose speed is not told counts as a CPU.
+    """
+    cpu, scale = _fpops(machine), plan.gpu_peak_flops_scale * plan.ngpus
+    speed, ncpus, gpu_speed = cpu, plan.cpu_frac, 0.0
+    if gpu.peak_flops >= _LEAST_FLOPS:
+        gpu_speed = scale * min(gpu.peak_flops, _MOST_FLOPS)
+        speed = 1 / (plan.cpu_frac / cpu + (1 - plan.cpu_frac) / gpu_speed)
+        ncpus = plan.cpu_frac * speed / cpu
+    ncpus = plan.avg_ncpus or ncpus
+    return Usage(
+        avg_ncpus=ncpus,
+        gpu_kind=plan.gpu_type,
+        gpu_count=plan.ngpus,
+        gpu_ram=(plan.gpu_ram_used_mb or plan.min_gpu_ram_mb) * _MB,
+        peak_flops=gpu_speed + max(ncpus, 0.0 if gpu_speed else 1.0) * cpu,
+        projected_flops=speed * plan.projected_flops_scale,
+    )
+
+
+def _gpu_of(plan: PlanClass, machine: Machine) -> Gpu | None:
+    return next((gpu for gpu in machine.gpus if gpu.kind == plan.gpu_type and gpu.count > 0), None)
+
+
+def _accelerates(machine: Machine) -> bool:
+    return machine.vm_extensions and not machine.p_features.isdisjoint({"vmx", "svm"})
+
+
+def _fpops(machine: Machine) -> float:
+    """The speed of one CPU, whatever the client makes of it: nothing may be divided by 0."""
+    return min(max(_LEAST_FLOPS, machine.fpops), _MOST_FLOPS)

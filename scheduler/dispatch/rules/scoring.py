@@ -1,0 +1,116 @@
+"""How well a result suits a host and its volunteer [pure].
+
+The score is the result's priority plus small numbers for and against (source: BOINC's score-based
+scheduling); None means that the volunteer does not want it.  Each rule is one function here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler.dispatch.rules import size_classes
+from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Taste
+
+_BETA: Final = 1.0
+_NOT_SELECTED: Final = -1.0
+_IS_NEAR: Final = 10.0
+_SIZE_SUITS: Final = 5.0
+_TOO_LARGE: Final = -2.0
+_TOO_SMALL: Final = -1.0
+
+#: In BOINC's words where it has any.
+NOT_SELECTED: Final = "No tasks are available for the applications you have selected."
+NO_BETA: Final = "Your preferences do not allow test applications."
+DISLIKED: Final = "Your keywords rule these tasks out."
+
+
+def score(
+    candidate: Candidate, *, app: AppFacts, host: HostFacts, speed: float = 0.0
+) -> float | None:
+    """How much is to be said for giving the candidate to the host; None: its volunteer refuses.
+
+    `speed` is the host's with the app's best version, in operations per second; its benchmark if
+    that is not known.
+    """
+    taste = host.taste
+    if why_unwanted(candidate, app=app, taste=taste):
+        return None
+    effective = size_classes.effective_speed(speed or host.fpops, host.active_fraction)
+    return (
+        candidate.priority
+        + beta_score(app)
+        + selection_score(app, taste)
+        + locality_score(candidate, app)
+        + size_score(candidate, app, effective)
+        + keyword_score(candidate, taste)
+    )
+
+
+def why_unwanted(candidate: Candidate, *, app: AppFacts, taste: Taste) -> str:
+    """The sentence why the volunteer does not want the candidate; empty if it may be given."""
+    if refuses_beta(app, taste):
+        return NO_BETA
+    if refuses_app(app, taste):
+        return NOT_SELECTED
+    if refuses_keywords(candidate, taste):
+        return DISLIKED
+    return ""
+
+
+def refuses_beta(app: AppFacts, taste: Taste) -> bool:
+    """Whether the app is tried out, and the volunteer wants none of that."""
+    return app.beta and not taste.allow_beta
+
+
+def refuses_app(app: AppFacts, taste: Taste) -> bool:
+    """Whether the volunteer selected other apps, and only those."""
+    return _not_selected(app, taste) and not taste.allow_other_apps
+
+
+def refuses_keywords(candidate: Candidate, taste: Taste) -> bool:
+    """Whether the workunit has a keyword that the volunteer dislikes."""
+    return bool(taste.dislikes) and not taste.dislikes.isdisjoint(keyword_ids(candidate.keywords))
+
+
+def beta_score(app: AppFacts) -> float:
+    """Testers are few, so they test first."""
+    return _BETA if app.beta else 0.0
+
+
+def selection_score(app: AppFacts, taste: Taste) -> float:
+    """Selected apps go before others."""
+    return _NOT_SELECTED if _not_selected(app, taste) else 0.0
+
+
+def locality_score(candidate: Candidate, app: AppFacts) -> float:
+    """Work goes to where its input files are already, if the app asks for it."""
+    return _IS_NEAR if app.locality and candidate.is_near else 0.0
+
+
+def size_score(candidate: Candidate, app: AppFacts, speed: float) -> float:
+    """Large work to fast hosts, small work to slow ones; too large is worse than too small."""
+    if app.n_size_classes <= 1 or not app.size_bounds or candidate.size_class < 0:
+        return 0.0
+    suits = size_classes.size_class(speed, app.size_bounds)
+    if suits == candidate.size_class:
+        return _SIZE_SUITS
+    return _TOO_LARGE if candidate.size_class > suits else _TOO_SMALL
+
+
+def keyword_score(candidate: Candidate, taste: Taste) -> float:
+    """One for each of the workunit's keywords that the volunteer likes."""
+    return float(len(taste.likes & keyword_ids(candidate.keywords))) if taste.likes else 0.0
+
+
+def keyword_ids(keywords: str) -> frozenset[int]:
+    """The ids in a workunit's keywords, which are separated by blanks or commas.
+
+    >>> sorted(keyword_ids("12, 7  x 12"))
+    [7, 12]
+    """
+    words = keywords.replace(",", " ").split()
+    return frozenset(int(word) for word in words if word.isascii() and word.isdecimal())
+
+
+def _not_selected(app: AppFacts, taste: Taste) -> bool:
+    return bool(taste.selected_apps) and app.id not in taste.selected_apps

@@ -1,1 +1,0 @@
-"""All that a judgement may know, as frozen dataclasses [pure]."""

@@ -1,0 +1,1 @@
+"""Downloadable files: rows, holds, sticky files, deletion, fetching."""

@@ -1,0 +1,378 @@
+"""Fetching: the room of the network; programs come in by it, from their addresses.
+
+Theory of operation.  A name is looked up once and every address that it stands for is judged; the
+connection goes to one of these, whatever the name means a moment later.  Each redirect is an
+address like the first.  What comes is written to a file, up to a size and a time; the time is for
+all of it: a server that drips its headers, or its handshake, is cut off like any other.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scheduler.files.rules import sources
+from scheduler.files.rules.sources import BadSource, Place
+
+_CHUNK: Final = 1 << 18
+#: So long a server may be silent; seconds.
+_SILENCE: Final = 30.0
+#: What a connection is given where no time is left; 0 would mean something else; seconds.
+_NO_TIME: Final = 0.001
+_REDIRECTS: Final = {301, 302, 303, 307, 308}
+_OK: Final = 200
+#: The length to which another server's refusal is cut; bytes.
+_EXCERPT: Final = 2000
+#: The protocol of rsync 3.4.0, and of earlier versions with the same fixes.
+MIN_RSYNC_PROTOCOL: Final = 32
+#: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
+_turn = threading.Lock()
+
+
+class SourceFailed(RuntimeError):
+    """The program could not be fetched. Hint: the message says what the other side said."""
+
+
+class SourceBusy(RuntimeError):
+    """Another program is being fetched at this moment. Hint: ask again in a minute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Limits of a fetch: allowed hosts in private networks, bytes, seconds.
+
+    `any_rsync` allows rsync servers; off by default, because rsync is a large C program.
+    """
+
+    any_private: bool = False
+    private_hosts: frozenset[str] = frozenset()
+    any_rsync: bool = False
+    max_bytes: int = 2 * 1024**3
+    seconds: float = 60.0
+
+
+def fetch(url: str, folder: Path, rules: Rules) -> Path:
+    """Fetch what an address names into a folder; returns the file.
+
+    Raises `BadSource` for what is never fetched, `SourceFailed` and `SourceBusy`.
+    """
+    place = sources.read(url)
+    with _one_at_a_time():
+        if place.scheme == "rsync":
+            if not rules.any_rsync:
+                msg = (
+                    "This server fetches nothing by rsync. "
+                    "Hint: give an https address, or ask an operator to set RSYNC_SOURCES=true."
+                )
+                raise BadSource(msg)
+            return _by_rsync(place, folder, rules)
+        limit = _Limit(rules.seconds)
+        try:
+            return _by_http(url, folder, rules, limit)
+        except SourceFailed as error:
+            if limit.is_over:
+                raise _too_slow(url, rules) from error
+            raise
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    if not _turn.acquire(blocking=False):
+        msg = "Another program is being fetched at this moment. Hint: ask again in a minute."
+        raise SourceBusy(msg)
+    try:
+        yield
+    finally:
+        _turn.release()
+
+
+class _Limit:
+    """How long fetching may take, in all; connections are broken off when it is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds; none are left when it is over."""
+        return max(0.0, self._ends_at - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what failed, or came to an end, may only have been broken off."""
+        return not self.left
+
+    @contextmanager
+    def on(self, connected: socket.socket) -> Iterator[None]:
+        """Break a connection off if it lasts beyond the limit: each read alone has a time-out."""
+        watch = threading.Timer(self.left, self._break_off, (connected,))
+        watch.daemon = True
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    def _break_off(self, connected: socket.socket) -> None:
+        while not self.is_over:  # a timer may be a moment early
+            time.sleep(self.left)
+        with suppress(OSError):
+            # Not the way of a TLS socket, which takes away what another thread reads by.
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
+def _by_http(url: str, folder: Path, rules: Rules, limit: _Limit) -> Path:
+    for _ in range(sources.MAX_REDIRECTS + 1):
+        place = sources.read(url)
+        connection = _connect(place, _addresses(place, rules), limit)
+        with closing(connection), limit.on(connection.connected):
+            answer = _ask(connection, place, url)
+            if answer.status in _REDIRECTS and (location := answer.getheader("Location")):
+                url = sources.redirected(url, location)
+                continue
+            if answer.status != _OK:
+                msg = f"{url} answers {answer.status} {answer.reason}. Hint: check the address."
+                raise SourceFailed(msg)
+            return _keep(answer, folder / place.name, url, rules, limit)
+    msg = f"It sends on more than {sources.MAX_REDIRECTS} times. Hint: give the file's own address."
+    raise BadSource(msg)
+
+
+def _addresses(place: Place, rules: Rules) -> list[str]:
+    try:
+        found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        msg = f"{place.host} is not found: {error}. Hint: check the address."
+        raise SourceFailed(msg) from error
+    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    sources.check_addresses(
+        place.host,
+        addresses,
+        private_hosts=rules.private_hosts,
+        any_private=rules.any_private,
+    )
+    return addresses
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to an address that was judged, whatever its host's name means now."""
+
+    def __init__(self, place: Place, connected: socket.socket) -> None:
+        super().__init__(place.host, place.port)
+        self.sock = self.connected = connected
+
+    def connect(self) -> None:
+        """It is there already; nobody opens another one."""
+
+
+def _connect(
+    place: Place, addresses: list[str], limit: _Limit, silence: float = _SILENCE
+) -> _Connection:
+    error: Exception | None = None
+    for address in addresses:
+        try:
+            wait = min(silence, limit.left) or _NO_TIME
+            plain = socket.create_connection((address, place.port), timeout=wait)
+            plain.settimeout(silence)
+            return _Connection(
+                place, plain if place.scheme == "http" else _tls(plain, place, limit)
+            )
+        except OSError as failed:  # TLS's errors are some
+            error = failed
+    msg = f"{place.authority} cannot be reached: {error}. Hint: check the address, or try later."
+    raise SourceFailed(msg)
+
+
+def _tls(plain: socket.socket, place: Place, limit: _Limit) -> ssl.SSLSocket:
+    wrapped = ssl.create_default_context().wrap_socket(
+        plain, server_hostname=place.host, do_handshake_on_connect=False
+    )
+    try:
+        with limit.on(wrapped):
+            wrapped.do_handshake()
+    except BaseException:
+        wrapped.close()
+        raise
+    return wrapped
+
+
+def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPResponse:
+    headers = {
+        "Host": place.authority,
+        "User-Agent": "Manyhands",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+    try:
+        connection.request("GET", place.target, headers=headers)
+        return connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        msg = f"{url} does not answer: {error!r}. Hint: try later."
+        raise SourceFailed(msg) from error
+
+
+def _keep(
+    answer: http.client.HTTPResponse, path: Path, url: str, rules: Rules, limit: _Limit
+) -> Path:
+    said = answer.getheader("Content-Length") or ""
+    promised = int(said) if re.fullmatch(r"[0-9]{1,19}", said) else None
+    total = 0
+    with path.open("xb") as file:
+        _check_size(promised or 0, url, rules)
+        while True:
+            try:
+                chunk = answer.read1(_CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                msg = f"{url} broke off after {total} bytes: {error}. Hint: try again."
+                raise SourceFailed(msg) from error
+            if not chunk:
+                break
+            total += len(chunk)
+            _check_size(total, url, rules)
+            file.write(chunk)
+    if limit.is_over:  # and its end is perhaps none
+        raise _too_slow(url, rules)
+    if promised is not None and total != promised:
+        msg = f"{url} broke off after {total} of {promised} bytes. Hint: try again."
+        raise SourceFailed(msg)
+    return path
+
+
+def _check_size(nbytes: int, url: str, rules: Rules) -> None:
+    if nbytes > rules.max_bytes:
+        msg = f"{url} has more than {rules.max_bytes} bytes. Hint: leave out what is not needed."
+        raise BadSource(msg)
+
+
+def _too_slow(url: str, rules: Rules) -> SourceFailed:
+    return SourceFailed(
+        f"{url} takes longer than {rules.seconds:g} seconds. "
+        "Hint: send the file itself, or have the staff import it by `manage.py publish_app`."
+    )
+
+
+def _require_safe_rsync(program: str) -> None:
+    """Raise `SourceFailed` unless rsync has the security fixes of January 2025.
+
+    Without them a server can read and write files of its client (CVE-2024-12086, -12087).  The
+    fixes raised the version of the protocol, even where a distribution kept the program's.
+    """
+    done = subprocess.run(  # noqa: S603  the program on the search path
+        [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
+    )
+    match = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
+    if match is None or int(match[2]) < MIN_RSYNC_PROTOCOL:
+        version = match[1].decode("ascii", "replace") if match else "of an unknown version"
+        msg = (
+            f"The rsync of this server ({version}) has known vulnerabilities. Hint: install 3.4.0"
+            " or your distribution's security update, or give an https address."
+        )
+        raise SourceFailed(msg)
+
+
+def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
+    program = shutil.which("rsync")
+    if program is None:
+        msg = "There is no rsync on this server. Hint: install rsync, or give an http address."
+        raise SourceFailed(msg)
+    _require_safe_rsync(program)
+    url = f"rsync://{place.authority}{place.target}"
+    address = _addresses(place, rules)[0]
+    at = f"[{address}]" if ":" in address else address
+    path = folder / place.name
+    process = subprocess.Popen(  # noqa: S603  a list of its own making, ended by --
+        [
+            *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh"),
+            str(rules.max_bytes // 512 + 1),
+            *(program, "--no-motd", "--copy-links", "--no-devices", "--no-specials"),
+            *(f"--timeout={_SILENCE:.0f}", f"--contimeout={_SILENCE:.0f}"),
+            f"--max-size={rules.max_bytes}",
+            *("--", f"rsync://{at}:{place.port}{place.target}", str(path)),
+        ],
+        cwd=folder,
+        # Nothing by which rsync would take another way.
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate(timeout=rules.seconds)
+    except subprocess.TimeoutExpired:
+        raise _too_slow(url, rules) from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode != 0:
+        words = " ".join(said.decode("utf-8", "replace").split())[:300]
+        msg = f"{url} cannot be fetched: {words or process.returncode}. Hint: check the address."
+        raise SourceFailed(msg)
+    if not path.is_file():
+        msg = (
+            f"{url} is no file of {rules.max_bytes} bytes at most. "
+            "Hint: name one archive or run.sh, not a folder."
+        )
+        raise BadSource(msg)
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The answer of another server to a POST: its status, and the beginning of its body."""
+
+    status: int
+    reason: str
+    excerpt: str
+
+
+def post(
+    url: str,
+    body: bytes,
+    headers: dict[str, str],
+    *,
+    private_hosts: frozenset[str],
+    timeout: float,
+    seconds: float,
+) -> Posted:
+    """Send a body to an http(s) address, once; redirects are not followed.
+
+    As for fetching, the connection goes to an address that was checked.  `timeout` limits each
+    step, `seconds` all of them.  Raises `BadSource` for an address of this server's own network
+    whose host is not among `private_hosts`, and `SourceFailed`.
+    """
+    place = sources.read_web(url)
+    limit = _Limit(seconds)
+    rules = Rules(private_hosts=private_hosts)
+    connection = _connect(place, _addresses(place, rules), limit, timeout)
+    with closing(connection), limit.on(connection.connected):
+        try:
+            connection.request(
+                "POST",
+                place.target,
+                body,
+                {"Host": place.authority, **headers, "Connection": "close"},
+            )
+            answer = connection.getresponse()
+            excerpt = answer.read(_EXCERPT).decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            why = f"no answer within {seconds:g} s" if limit.is_over else repr(error)
+            raise SourceFailed(f"{url} does not answer: {why}.") from error
+    if limit.is_over:  # an answer that was cut off may look complete
+        raise SourceFailed(f"{url} does not answer: no answer within {seconds:g} s.")
+    return Posted(answer.status, answer.reason, excerpt)

@@ -1,0 +1,185 @@
+"""Puts files on hosts, fetches them, has them deleted: sticky files.
+
+A host that is asked may never answer, and a reply may be lost: what is not done after a while is
+asked for again.  A file that was put stays in its place for clients to fetch until the host lists
+it.  A file is fetched as the output of a result that nobody computes, which the client takes for
+finished at once and uploads (BOINC calls its app a file mover).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from scheduler import storage
+from scheduler.files import download_files
+from scheduler.files.rules import request_verdicts as policy
+from scheduler.files.rules.request_verdicts import Fate, Kind
+from scheduler.messages.facts import FileMoves, FileToGet, FileToPut
+from scheduler.models import FileRequest, Host
+from scheduler.sql import execute, fetch
+
+__all__ = [
+    "FileRequestRefused",
+    "delete_file",
+    "get_file",
+    "is_file_move",
+    "put_file",
+    "take_pending",
+]
+
+#: How many open requests of a host one RPC looks at.
+MOST_PER_RPC = 100
+_RESULT_NAME = re.compile(r"host_file_\d+\.get")
+_STATES = {
+    Fate.ASK: FileRequest.State.SENT,
+    Fate.DONE: FileRequest.State.DONE,
+    Fate.FAILED: FileRequest.State.FAILED,
+}
+
+
+class FileRequestRefused(ValueError):
+    """A host cannot be asked for this. Hint: each kind of refusal says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """One row of what is asked of a host."""
+
+    id: int
+    kind: int
+    file_name: str
+    file_id: int | None
+    created_at: datetime
+    sent_at: datetime | None
+    nbytes: int | None
+    md5: str | None
+
+    @property
+    def asked(self) -> policy.Asked:
+        """What the judgement needs of it."""
+        return policy.Asked(
+            kind=self.kind,
+            file_name=self.file_name,
+            created_at=self.created_at,
+            sent_at=self.sent_at,
+        )
+
+
+def is_file_move(result_name: str) -> bool:
+    """Whether a result that a client lists or reports is a file on its way, no workunit's.
+
+    A workunit's result ends with the number of its attempt, these never do.
+    """
+    return _RESULT_NAME.fullmatch(result_name) is not None
+
+
+def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime) -> FileMoves:
+    """Settle what is asked of a host's files by the sticky files it lists; what to ask of it now.
+
+    Runs in the caller's transaction: two statements, up to three more if a file that was put may
+    go.  Looks at the disk only for files that the host is to send.
+    """
+    rows = [
+        _Open(**row)
+        for row in fetch(
+            "files/read_open_file_requests", {"host_id": host_id, "limit": MOST_PER_RPC}
+        )
+    ]
+    if not rows:
+        return FileMoves()
+    gets = [row.file_name for row in rows if row.kind == Kind.GET]
+    arrived = storage.finished_uploads(gets) if gets else {}
+    fates = {
+        row.id: policy.judge(row.asked, present=sticky_present, arrived=arrived, now=now)
+        for row in rows
+    }
+    _settle(rows, fates, now=now)
+    return _moves([row for row in rows if fates[row.id] is Fate.ASK])
+
+
+def _settle(rows: Sequence[_Open], fates: dict[int, Fate], *, now: datetime) -> None:
+    moved = {id_: _STATES[fate] for id_, fate in fates.items() if fate in _STATES}
+    if moved:
+        params = {"ids": list(moved), "states": list(moved.values()), "now": now}
+        execute("files/settle_file_requests", params)
+    over = {Fate.DONE, Fate.FAILED}
+    released = {row.file_id for row in rows if row.file_id and fates[row.id] in over}
+    if released:
+        download_files.doom_unused(released, now=now)
+
+
+def _moves(rows: Sequence[_Open]) -> FileMoves:
+    return FileMoves(
+        puts=tuple(
+            FileToPut(request_id=r.id, name=r.file_name, nbytes=r.nbytes or 0, md5=r.md5 or "")
+            for r in rows
+            if r.kind == Kind.PUT
+        ),
+        gets=tuple(
+            FileToGet(request_id=r.id, name=r.file_name, result_name=f"host_file_{r.id}.get")
+            for r in rows
+            if r.kind == Kind.GET
+        ),
+        deletes=tuple(r.file_name for r in rows if r.kind == Kind.DELETE),
+    )
+
+
+def put_file(host_id: int, path: str, *, now: datetime) -> FileRequest:
+    """Have a host fetch a file and keep it; the file's content is read from a path.
+
+    Raises `FileRequestRefused` and `OSError`.
+    """
+    _check_host(host_id)
+    staged = storage.stage_file(path)
+    try:
+        with transaction.atomic():
+            wanted = {staged.digest.sha256: download_files.Wanted(staged, path)}
+            by_sha, _ = download_files.keep(wanted, now=now)
+            (file,) = by_sha.values()
+            return _ask(host_id, Kind.PUT, file.name, file_id=file.id, now=now)
+    finally:
+        storage.discard(staged)
+
+
+def get_file(host_id: int, name: str, *, now: datetime) -> FileRequest:
+    """Have a host send a sticky file of its; raises `FileRequestRefused`."""
+    _check_host(host_id)
+    return _ask(host_id, Kind.GET, name, now=now)
+
+
+def delete_file(host_id: int, name: str, *, now: datetime) -> FileRequest:
+    """Have a host delete a sticky file of its; raises `FileRequestRefused`."""
+    _check_host(host_id)
+    return _ask(host_id, Kind.DELETE, name, now=now)
+
+
+def _ask(
+    host_id: int, kind: Kind, name: str, *, file_id: int | None = None, now: datetime
+) -> FileRequest:
+    try:
+        storage.check_name(name)
+    except storage.BadFileName as error:
+        raise FileRequestRefused(str(error)) from error
+    open_ones = FileRequest.objects.filter(host_id=host_id, file_name=name, state__lt=2)
+    if (other := open_ones.first()) is not None:
+        word = Kind(other.kind).name.lower()
+        msg = f"Host {host_id} is asked to {word} {name} already. Hint: wait until that is done."
+        raise FileRequestRefused(msg)
+    return FileRequest.objects.create(
+        host_id=host_id, kind=kind.value, file_name=name, file_id=file_id, created_at=now
+    )
+
+
+def _check_host(host_id: int) -> None:
+    host = Host.objects.filter(pk=host_id).first()
+    if host is None:
+        msg = f"There is no host {host_id}. Hint: look hosts up in the admin."
+        raise FileRequestRefused(msg)
+    if host.merged_into_id is not None:
+        msg = f"Host {host_id} is merged into host {host.merged_into_id}. Hint: name that one."
+        raise FileRequestRefused(msg)

@@ -1,0 +1,1 @@
+"""Judgements of files: facts in, a verdict out [pure]."""

@@ -1,0 +1,1 @@
+"""The project's state: alerts, counts, invariants, parked science."""

@@ -1,0 +1,134 @@
+"""Reads: what an operator must know now, in a bounded number of statements.
+
+Which daemons and which science exist is asked of the daemons by name: a query imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from scheduler import sql, storage
+from scheduler.dispatch.rules.launching import COMMAND
+from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, judge
+from scheduler.models import App, ScienceFailure
+
+#: Fewer free bytes than this beyond the reserve is nearly full.
+NEARLY_FULL_NBYTES = 2_000_000_000
+#: The columns of an app that name science code, or are passed to it.
+SCIENCE_COLUMNS = (
+    "validator",
+    "validator_options",
+    "assimilator",
+    "assimilator_options",
+    "generator",
+    "generator_options",
+    "trickle_handlers",
+)
+_APP_COLUMNS = ("name", "kind", *SCIENCE_COLUMNS)
+
+
+def current(*, now: datetime) -> tuple[Alert, ...]:
+    """Every alert of this moment; empty if all is well."""
+    return judge(facts(now=now), now=now)
+
+
+def facts(*, now: datetime) -> Facts:
+    """Everything that is judged, read in two statements and some looks at files."""
+    params = {
+        "now": now,
+        "max_infeasible": settings.PROJECT.max_infeasible,
+        "remind_before": REMIND_BEFORE,
+        "seen_since": now - SEEN_WITHIN,
+    }
+    row = sql.fetch_one("health/read_troubles", params) or {}
+    stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
+    shut = storage.notice("maintenance")
+    apps = list(App.objects.filter(deprecated=False).order_by("name").values(*_APP_COLUMNS))
+    return Facts(
+        lives=lives(),
+        daemons_paused=shut is not None and bool(shut.get("daemons", True)),
+        maintenance=_maintenance(shut),
+        oldest={
+            "transitioner": row["undecided_since"],
+            "timeout_checker": row["overdue_since"],
+            "validator": row["unvalidated_since"],
+            "assimilator": row["unassimilated_since"],
+        },
+        hard_to_send=row["hard_to_send"],
+        hosts_about=row["hosts_about"],
+        refused_by_all=(row["refused_by"] or {}).get(str(row["hosts_about"]), 0),
+        parked={stages[stage]: n for stage, n in sorted((row["parked"] or {}).items())},
+        unknown_science=_unknown_science(apps),
+        unserved_command_apps=_unserved_command_apps(apps),
+        expiring_batches=tuple(row["expiring_batches"] or ()),
+        open_outages=row["open_outages"],
+        web_seen_at=row["web_seen_at"],
+        uploads_stopped=storage.uploads_stopped(),
+        disk_is_full=not storage.has_room_for(0),
+        disk_is_nearly_full=not storage.has_room_for(NEARLY_FULL_NBYTES),
+    )
+
+
+def lives() -> dict[str, datetime | None]:
+    """When each daemon was last seen alive; None if it never was."""
+    known: dict[str, Any] = import_string("daemons.registry.BY_NAME")
+    seen = storage.signs_of_life()
+    return {name: seen.get(name) for name in known}
+
+
+def _unknown_science(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a sentence for every app whose science is not allowed, or has wrong options."""
+    return tuple(
+        f"App {app['name']}: {refusal}" for app in apps for _, refusal in science_refusals(app)
+    )
+
+
+def _unserved_command_apps(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    if settings.PROJECT.command_apps:
+        return ()
+    return tuple(app["name"] for app in apps if app["kind"] == COMMAND)
+
+
+def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Why daemons cannot use the science that an app names, by the column that is wrong."""
+    minute = timedelta(minutes=1)
+    checks: dict[str, tuple[str, tuple[object, ...]]] = {
+        "validator": ("validators.check", (app.get("validator_options"),)),
+        "assimilator": ("assimilators.find", (app.get("assimilator_options"), minute)),
+        "generator": ("generators.check", (app.get("generator_options"),)),
+        "trickle_handlers": ("trickles.check", ()),
+    }
+    found = [
+        (column, _refusal(import_string(f"daemons.science.{check}"), app[column], *more))
+        for column, (check, more) in checks.items()
+        if app.get(column)
+    ]
+    return [(column, refusal) for column, refusal in found if refusal]
+
+
+def _refusal(ask: Callable[..., object], *what: object) -> str:
+    """Why daemons cannot use what an app names; empty if they can."""
+    try:
+        ask(*what)
+    except (LookupError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _maintenance(said: dict[str, Any] | None) -> str:
+    if said is None:
+        return ""
+    if said.get("ended"):
+        return "The project has ended: no work is sent."
+    since = str(said.get("since", ""))[:16].replace("T", " ")
+    what = {
+        (True, True): "volunteers are turned away and the daemons wait",
+        (True, False): "volunteers are turned away",
+    }.get((bool(said.get("scheduler", True)), bool(said.get("daemons", True))), "the daemons wait")
+    return f"Maintenance is on since {since or 'some time'} UTC: {what}."

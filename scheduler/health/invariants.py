@@ -1,0 +1,199 @@
+"""Checks the invariants on the live database: what holds, and what breaks it.
+
+Each invariant is one statement, or one walk over the rows in batches, each of one snapshot: daemons
+may be at work meanwhile.  What a walk finds wrong is read once more before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Model, QuerySet
+
+from scheduler import sql, storage
+from scheduler.files import file_checks as files
+from scheduler.files.file_checks import BATCH, Violation
+from scheduler.lifecycle import MOVES, FileDeleteState
+from scheduler.models import Result, ResultFile, Workunit
+from scheduler.results.facts import (
+    JOINED,
+    RESULT_COLUMNS,
+    WORKUNIT_COLUMNS,
+    ResultFacts,
+    WorkunitFacts,
+)
+from scheduler.results.rules.replication import judge
+
+PACKAGE = "scheduler.health.invariant_sql"
+
+T = TypeVar("T", bound=Model)
+
+#: Statements that hold whether or not the ledger is written, in the order of a workunit's life.
+STATEMENTS = (
+    "answer_or_reason",
+    "canonical_is_valid",
+    "results_repeat_their_app",
+    "inputs_have_a_workunit",
+    "followers_wait",
+    "waiting_workunits_follow_a_batch",
+    "no_more_results_than_allowed",
+    "one_live_result_per_host",
+    "finished_when_assimilated",
+    "outputs_kept_until_assimilated",
+    "canonical_outputs_kept_until_judged",
+    "kept_outputs_exist",
+    "inputs_kept_until_over",
+    "host_credit_is_its_sum",
+    "account_credit_is_its_sum",
+    "account_app_credit_is_its_sum",
+    "team_credit_is_its_sum",
+    "app_credit_is_its_sum",
+    "granted_credit_is_entered",
+    "doomed_files_are_unused",
+    "unused_files_are_doomed",
+    "moves_are_legal",
+)
+#: Statements that hold only if every move was written to the ledger.
+LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken", "first_moves_are_known")
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """What holds, in a sentence, how to find what breaks it, and what to do then."""
+
+    name: str
+    sentence: str
+    find: Callable[[datetime], list[Violation]]
+    hint: str = ""
+
+
+def invariants() -> tuple[Invariant, ...]:
+    """All that is checked; what only the ledger proves is left out where that is off."""
+    names = STATEMENTS + (LEDGER_STATEMENTS if settings.PROJECT.ledger else ())
+    return (
+        *(_of_statement(name) for name in names),
+        Invariant(
+            "nobody_is_forgotten",
+            "Every workunit that is not due has nothing left to decide.",
+            _forgotten_workunits,
+        ),
+        Invariant(
+            "needed_outputs_exist",
+            "Every output that is needed is on disk.",
+            lambda _now: _misplaced_outputs(FileDeleteState.INIT),
+            "Hint: restore upload/ from what you saved; what is lost is found by the validator.",
+        ),
+        Invariant(
+            "deleted_outputs_are_gone",
+            "Every output that was deleted is gone from disk.",
+            lambda _now: _misplaced_outputs(FileDeleteState.DONE),
+        ),
+        Invariant(
+            "inputs_exist",
+            "Every file that clients download is in its place, as long as it must be.",
+            lambda _now: files.wrong_downloads(),
+            files.RESTORE,
+        ),
+        Invariant(
+            "downloads_are_known",
+            "Every file that clients could download is a row's, or was put there today.",
+            files.unknown_downloads,
+            "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
+        ),
+    )
+
+
+def _of_statement(name: str) -> Invariant:
+    first_line = sql.load(name, PACKAGE).partition("\n")[0]
+    return Invariant(name, first_line.removeprefix("-- "), lambda _now: _run(name))
+
+
+def _run(name: str) -> list[Violation]:
+    params = {
+        "axes": [move.axis.value for move in MOVES],
+        "sources": [int(move.source) for move in MOVES],
+        "targets": [int(move.target) for move in MOVES],
+        "becauses": [move.because.value for move in MOVES],
+        "bys": [move.by.value for move in MOVES],
+    }
+    used = params if name == "moves_are_legal" else {}
+    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, used, PACKAGE)]
+
+
+def _forgotten_workunits(now: datetime) -> list[Violation]:
+    """Workunits that the transitioner would move, or look at later, if anybody had told it."""
+    forgotten = []
+    for facts in _all_facts():
+        if facts.transition_at is not None and facts.transition_at <= now:
+            continue
+        verdict = judge(facts, now=now)
+        if verdict.changes_anything:
+            forgotten.append(Violation(facts.name, "there is something to do, but it is not due"))
+        elif verdict.look_again_at is not None and (
+            facts.transition_at is None or verdict.look_again_at < facts.transition_at
+        ):
+            forgotten.append(
+                Violation(facts.name, f"nobody looks again at {verdict.look_again_at}")
+            )
+    return forgotten
+
+
+def _all_facts() -> Iterator[WorkunitFacts]:
+    last, joined = 0, {name: F(path) for name, path in JOINED.items()}
+    while True:
+        with one_snapshot():
+            workunits = list(
+                Workunit.objects.filter(pk__gt=last)
+                .order_by("pk")
+                .values(*WORKUNIT_COLUMNS, **joined)[:BATCH]
+            )
+            if not workunits:
+                return
+            results: dict[int, list[ResultFacts]] = {}
+            ids = [row["id"] for row in workunits]
+            rows = Result.objects.filter(workunit_id__in=ids).order_by("id")
+            for row in rows.values(*RESULT_COLUMNS):
+                results.setdefault(row["workunit_id"], []).append(ResultFacts(**row))
+        for row in workunits:
+            yield WorkunitFacts(**row, results=tuple(results.get(row["id"], ())))
+        last = ids[-1]
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """A transaction whose statements all see one moment, unless it is part of another already."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def _misplaced_outputs(state: FileDeleteState) -> list[Violation]:
+    should_exist = state is FileDeleteState.INIT
+    rows = ResultFile.objects.filter(result__file_delete_state=state)
+    detail = "is needed but not on disk" if should_exist else "was deleted but is on disk"
+    return [
+        Violation(file.name, detail)
+        for file in _in_batches(rows)
+        if storage.upload_path(file.name).exists() is not should_exist and _still(rows, file)
+    ]
+
+
+def _in_batches(rows: QuerySet[T]) -> Iterator[T]:
+    last = 0
+    while found := list(rows.filter(pk__gt=last).order_by("pk")[:BATCH]):
+        yield from found
+        last = found[-1].pk
+
+
+def _still(rows: QuerySet[T], row: T) -> bool:
+    """Whether a row is among these even now: a daemon may have moved it since it was read."""
+    return rows.filter(pk=row.pk).exists()

@@ -1,0 +1,122 @@
+-- What waits since when, and what went wrong: one row; each part is led to by an index or is small.
+-- The oldest work of validator and assimilator is dated by the last report of its results.
+SELECT
+    (
+        SELECT min(workunit.transition_at)
+        FROM workunit
+        WHERE workunit.transition_at <= %(now)s::timestamptz
+    ) AS undecided_since,
+    (
+        SELECT min(result.report_deadline)
+        FROM result
+        WHERE result.server_state = 4 AND result.report_deadline <= %(now)s::timestamptz
+    ) AS overdue_since,
+    (
+        SELECT max(result.received_at)
+        FROM result
+        WHERE
+            result.workunit_id = (
+                SELECT workunit.id
+                FROM workunit
+                WHERE
+                    workunit.need_validate
+                    AND coalesce(workunit.validate_after, '-infinity') <= %(now)s::timestamptz
+                    AND NOT EXISTS (
+                        SELECT 1
+                        FROM science_failure AS parked
+                        WHERE
+                            parked.stage = 1
+                            AND parked.subject_id = workunit.id
+                            AND parked.parked_at IS NOT NULL
+                    )
+                ORDER BY workunit.id
+                LIMIT 1
+            )
+    ) AS unvalidated_since,
+    (
+        SELECT max(result.received_at)
+        FROM result
+        WHERE
+            result.workunit_id = (
+                SELECT workunit.id
+                FROM workunit
+                WHERE
+                    workunit.assimilate_state = 1
+                    AND coalesce(workunit.assimilate_after, '-infinity') <= %(now)s::timestamptz
+                    AND NOT EXISTS (
+                        SELECT 1
+                        FROM science_failure AS parked
+                        WHERE
+                            parked.stage = 2
+                            AND parked.subject_id = workunit.id
+                            AND parked.parked_at IS NOT NULL
+                    )
+                ORDER BY workunit.id
+                LIMIT 1
+            )
+    ) AS unassimilated_since,
+    (
+        SELECT count(*)
+        FROM (
+            SELECT refusal.workunit_id
+            FROM refusal
+            INNER JOIN app ON refusal.app_id = app.id
+            GROUP BY refusal.workunit_id, app.max_infeasible
+            HAVING
+                2 * count(*) >= coalesce(app.max_infeasible, %(max_infeasible)s::integer)
+        ) AS refused
+    ) AS hard_to_send,
+    -- Only hosts that are still about count: see dispatch.rules.sendability.
+    (
+        SELECT count(*)
+        FROM host
+        WHERE
+            host.rpc_at > %(seen_since)s::timestamptz
+            AND NOT host.denied
+            AND host.merged_into_id IS NULL
+    ) AS hosts_about,
+    (
+        SELECT jsonb_object_agg(refused.hosts, refused.workunits)
+        FROM (
+            SELECT
+                counted.hosts,
+                count(*) AS workunits
+            FROM (
+                SELECT count(DISTINCT host.id) AS hosts
+                FROM refusal
+                INNER JOIN host ON refusal.host_id = host.id
+                WHERE
+                    host.rpc_at > %(seen_since)s::timestamptz
+                    AND NOT host.denied
+                    AND host.merged_into_id IS NULL
+                    AND EXISTS (
+                        SELECT 1
+                        FROM result
+                        WHERE result.workunit_id = refusal.workunit_id AND result.server_state = 2
+                    )
+                GROUP BY refusal.workunit_id
+            ) AS counted
+            GROUP BY counted.hosts
+        ) AS refused
+    ) AS refused_by,
+    (
+        SELECT jsonb_object_agg(parked.stage, parked.subjects)
+        FROM (
+            SELECT
+                science_failure.stage,
+                count(*) AS subjects
+            FROM science_failure
+            WHERE science_failure.parked_at IS NOT NULL
+            GROUP BY science_failure.stage
+        ) AS parked
+    ) AS parked,
+    (
+        SELECT array_agg(batch.name ORDER BY batch.expire_at, batch.id)
+        FROM batch
+        WHERE
+            batch.state < 2
+            AND batch.expire_at > %(now)s::timestamptz
+            AND batch.expire_at <= %(now)s::timestamptz + %(remind_before)s::interval
+    ) AS expiring_batches,
+    (SELECT count(*) FROM outage WHERE outage.applied_at IS NULL) AS open_outages,
+    (SELECT heartbeat.seen_at FROM heartbeat WHERE heartbeat.name = 'web') AS web_seen_at

@@ -1,0 +1,1 @@
+"""Judgements of the project's state: facts in, a verdict out [pure]."""

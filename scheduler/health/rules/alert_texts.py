@@ -1,0 +1,238 @@
+"""What an operator must know now, each in a sentence with a hint [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+
+#: A daemon renews its sign of life every five seconds; science may hold a pass for a minute.
+SILENT_AFTER = timedelta(minutes=3)
+#: How old the oldest work of a daemon may become.
+LATE_AFTER = timedelta(minutes=10)
+#: A web process gives a sign of life twice a minute.
+WEB_SILENT_AFTER = timedelta(minutes=5)
+#: How long before its end an open batch is reminded of.
+REMIND_BEFORE = timedelta(days=3)
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One trouble: `kind` for programs, a sentence and what to do for people."""
+
+    kind: str
+    sentence: str
+    hint: str
+
+    def __str__(self) -> str:
+        """Say both."""
+        return f"{self.sentence} Hint: {self.hint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """How the project is: what was last seen of whom, what waits since when, what went wrong.
+
+    `lives` has every daemon, with None for one that never gave a sign; `oldest` says since when the
+    oldest work of a daemon has been waiting; `parked` counts subjects by the stage of science;
+    `refused_by_all` counts unsent workunits that each of the `hosts_about` was refused;
+    `unknown_science` has a sentence for every app whose science does not exist;
+    `expiring_batches` are the names of open ones whose end is near.
+    """
+
+    lives: Mapping[str, datetime | None] = field(default_factory=dict)
+    daemons_paused: bool = False
+    maintenance: str = ""
+    oldest: Mapping[str, datetime | None] = field(default_factory=dict)
+    hard_to_send: int = 0
+    hosts_about: int = 0
+    refused_by_all: int = 0
+    parked: Mapping[str, int] = field(default_factory=dict)
+    unknown_science: tuple[str, ...] = ()
+    unserved_command_apps: tuple[str, ...] = ()
+    expiring_batches: tuple[str, ...] = ()
+    open_outages: int = 0
+    web_seen_at: datetime | None = None
+    uploads_stopped: bool = False
+    disk_is_full: bool = False
+    disk_is_nearly_full: bool = False
+
+
+def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
+    """Every alert, the gravest kinds first."""
+    return (
+        *_disk(facts),
+        *_maintenance(facts),
+        *_silent(facts, now),
+        *_web(facts, now),
+        *_late(facts, now),
+        *_parked(facts),
+        *_unknown_science(facts),
+        *_command_apps(facts),
+        *_refused_by_all(facts),
+        *_hard_to_send(facts),
+        *_outages(facts),
+        *_expiring(facts),
+    )
+
+
+def _disk(facts: Facts) -> Iterator[Alert]:
+    if facts.disk_is_full:
+        yield Alert(
+            "disk_full",
+            "The disk of var is full: uploads are put off.",
+            "make room; clients keep what they have until then.",
+        )
+    elif facts.disk_is_nearly_full:
+        yield Alert(
+            "disk_nearly_full",
+            "The disk of var is nearly full.",
+            "make room, or lower PURGE_AFTER; at the reserve uploads are put off.",
+        )
+
+
+def _maintenance(facts: Facts) -> Iterator[Alert]:
+    if facts.maintenance:
+        yield Alert("maintenance", facts.maintenance, "end it by `manage.py maintenance off`.")
+    elif facts.uploads_stopped:
+        yield Alert(
+            "uploads_stopped",
+            "Uploads are put off by the file var/stop_upload.",
+            "remove it to take them again.",
+        )
+
+
+def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
+    if facts.daemons_paused:
+        return
+    never = sorted(name for name, seen_at in facts.lives.items() if seen_at is None)
+    if never and len(never) == len(facts.lives):
+        yield Alert(
+            "daemon_silent", "No daemon has ever run here.", "start them: `manage.py daemons`."
+        )
+        return
+    for name in never:
+        yield Alert(
+            "daemon_silent", f"The {name} has never run here.", f"start `manage.py {name}`."
+        )
+    for name, seen_at in facts.lives.items():
+        if seen_at is not None and now - seen_at > SILENT_AFTER:
+            yield Alert(
+                "daemon_silent",
+                f"The {name} has given no sign of life for {duration(now - seen_at)}.",
+                "is it running, and does its log say why not?",
+            )
+
+
+def _web(facts: Facts, now: datetime) -> Iterator[Alert]:
+    if facts.web_seen_at is not None and now - facts.web_seen_at > WEB_SILENT_AFTER:
+        yield Alert(
+            "web_silent",
+            f"No web process has been seen for {duration(now - facts.web_seen_at)}.",
+            "start the web server; deadlines are moved by the outage afterwards.",
+        )
+
+
+def _late(facts: Facts, now: datetime) -> Iterator[Alert]:
+    if facts.daemons_paused:
+        return
+    for name, since in facts.oldest.items():
+        if since is not None and now - since > LATE_AFTER:
+            yield Alert(
+                "daemon_behind",
+                f"The {name} is {duration(now - since)} behind.",
+                "see the seconds of its passes in the log; a second one may help.",
+            )
+
+
+def _parked(facts: Facts) -> Iterator[Alert]:
+    for stage, count in facts.parked.items():
+        if count:
+            yield Alert(
+                "science_parked",
+                f"{_count(count, 'subject')} of stage {stage} {'is' if count == 1 else 'are'} "
+                f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
+                "see the errors by `manage.py parked`; it has them tried again, too.",
+            )
+
+
+def _unknown_science(facts: Facts) -> Iterator[Alert]:
+    for sentence in facts.unknown_science:
+        said, _, hint = sentence.partition(" Hint: ")
+        yield Alert("unknown_science", said, hint or "set it right in the admin.")
+
+
+def _command_apps(facts: Facts) -> Iterator[Alert]:
+    if names := facts.unserved_command_apps:
+        shown = ", ".join(names[:_MOST_NAMES]) + (" and more" if len(names) > _MOST_NAMES else "")
+        yield Alert(
+            "command_apps_off",
+            f"No work is sent for apps of kind command: {shown}.",
+            "replace them by script apps, or set COMMAND_APPS=true if every host is trusted; "
+            "deprecate them to clear this alert.",
+        )
+
+
+def _refused_by_all(facts: Facts) -> Iterator[Alert]:
+    if count := facts.refused_by_all:
+        hosts = (
+            "the only host" if facts.hosts_about == 1 else f"each of the {facts.hosts_about} hosts"
+        )
+        yield Alert(
+            "refused_by_all",
+            f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to {hosts} "
+            f"that asked in the last {SEEN_WITHIN.days} days.",
+            "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
+        )
+
+
+def _hard_to_send(facts: Facts) -> Iterator[Alert]:
+    if count := facts.hard_to_send:
+        yield Alert(
+            "hard_to_send",
+            f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to at least "
+            "half as many hosts as make it unsendable.",
+            "ask `manage.py explain NAME` why; the list is in the admin under refusals.",
+        )
+
+
+def _outages(facts: Facts) -> Iterator[Alert]:
+    if facts.open_outages:
+        yield Alert(
+            "outage",
+            f"{_count(facts.open_outages, 'outage')} {'is' if facts.open_outages == 1 else 'are'} "
+            "not made good yet: deadlines are still to be moved.",
+            "the timeout_checker does it; is it running?",
+        )
+
+
+def _expiring(facts: Facts) -> Iterator[Alert]:
+    names = facts.expiring_batches
+    if names:
+        shown = ", ".join(names[:_MOST_NAMES]) + (" and more" if len(names) > _MOST_NAMES else "")
+        yield Alert(
+            "batch_expires",
+            f"{'A batch is' if len(names) == 1 else f'{len(names)} batches are'} given up within "
+            f"{duration(REMIND_BEFORE)}: {shown}.",
+            "move the end by `manage.py batch expire NAME --in 7d`, if you want the rest of it.",
+        )
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def duration(length: timedelta) -> str:
+    """Say a length of time by one unit.
+
+    >>> duration(timedelta(minutes=90))
+    '1 h'
+    """
+    seconds = int(length.total_seconds())
+    for unit, one in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= one:
+            return f"{seconds // one} {unit}"
+    return f"{seconds} s"

@@ -1,0 +1,69 @@
+"""Reads: what the project came to, in totals that stay cheap on huge tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from scheduler.health import status
+from scheduler.health.counts import AppCounts, Count
+from scheduler.models import App
+
+
+@dataclass(frozen=True, slots=True)
+class AppTotal:
+    """What an app came to, purged work included."""
+
+    name: str
+    title: str
+    total_credit: float
+    workunits_done: int
+    workunits_failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the project came to, purged work included."""
+
+    read_at: datetime
+    total_credit: float
+    accounts: Count
+    hosts: Count
+    workunits: Count
+    results: Count
+    apps: tuple[AppTotal, ...]
+
+
+def current(*, now: datetime) -> Totals:
+    """Add up; the counts are those of the status page, at most as old."""
+    live = status.current(now=now)
+    apps = tuple(
+        _app_total(app, live.counted.apps.get(app.name))
+        for app in App.objects.only("name", "user_friendly_name", "total_credit").order_by("name")
+    )
+    return Totals(
+        read_at=live.read_at,
+        total_credit=sum(app.total_credit for app in apps),
+        accounts=live.people["accounts"],
+        hosts=live.people["hosts"],
+        workunits=_sum(live.workunits),
+        results=_sum(live.results),
+        apps=apps,
+    )
+
+
+def _app_total(app: App, counted: AppCounts | None) -> AppTotal:
+    return AppTotal(
+        name=app.name,
+        title=app.user_friendly_name or app.name,
+        total_credit=float(app.total_credit),
+        # None: published since the last count.
+        workunits_done=counted.done if counted else 0,
+        workunits_failed=counted.failed if counted else 0,
+    )
+
+
+def _sum(counts: dict[str, Count]) -> Count:
+    # `failed` are counted beside the stations at which they stand.
+    stations = [one for name, one in counts.items() if name != "failed"]
+    return Count(sum(one.value for one in stations), all(one.exact for one in stations))

@@ -1,0 +1,1 @@
+"""Volunteers' computers: recognition, denial, merging and lists of hosts."""

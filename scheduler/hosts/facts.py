@@ -1,0 +1,369 @@
+"""What a judgement may know of a host, its wish and the work there is [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from scheduler.hosts.machines import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is known of an app version on a host; `turnaround_avg` is seconds.
+
+    The defaults are those of a pair that has no row yet.
+    """
+
+    consecutive_valid: int = 0
+    n_valid: int = 0
+    max_results_per_day: int = 0
+    results_today: int = 0
+    quota_day: date | None = None
+    turnaround_n: float = 0.0
+    turnaround_avg: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taste:
+    """What a volunteer wants of a project: its preferences there, and keywords.
+
+    Without `selected_apps` all are wanted; `max_held` is how many results the volunteer wants on
+    this computer at most; `devices_off` are kinds of devices (empty: CPUs) not to be used.
+    """
+
+    likes: frozenset[int] = frozenset()
+    dislikes: frozenset[int] = frozenset()
+    selected_apps: frozenset[int] = frozenset()
+    allow_other_apps: bool = True
+    allow_beta: bool = False
+    max_held: int | None = None
+    devices_off: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """One host at the moment it asks; sizes in bytes, speeds in operations per second and CPU.
+
+    `held` counts the results it has in progress, by app and app version; `promised_bytes` is the
+    sum of the bytes that their outputs may have.  `hr_classes` holds its
+    class of homogeneous redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` is what its
+    volunteer wants of a project, `near_files` the sticky input files it already has.  The client of
+    an anonymous host runs programs of its volunteer only (`OwnVersion`).
+    """
+
+    id: int
+    account_id: int
+    team_id: int | None = None
+    ncpus: int = 1
+    fpops: float = 1e9
+    memory_bytes: float = 64e6
+    disk_bytes: float = 0
+    bandwidth: float = 0
+    active_fraction: float = 1.0
+    gpu_active_fraction: float = 1.0
+    max_in_progress: int | None = None
+    held: Mapping[tuple[int, int | None], int] = field(default_factory=dict)
+    promised_bytes: int = 0
+    hr_classes: Mapping[int, int] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
+    taste: Taste = field(default_factory=Taste)
+    near_files: frozenset[str] = frozenset()
+    is_anonymous: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnVersion:
+    """An app version of a volunteer's `app_info.xml` (the anonymous platform).
+
+    `device` is empty for CPUs, else a kind of GPU; `flops` is what the client estimates by, 0 if it
+    did not send it.  Results of it name the same `platform`, `version_num` and `plan_class`.
+    """
+
+    app_name: str
+    version_num: int
+    platform: str
+    plan_class: str = ""
+    avg_ncpus: float = 1.0
+    flops: float = 0.0
+    device: str = ""
+    device_count: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How much work a host asks for one kind of device: seconds to fill its queue, idle instances.
+
+    `device` is empty for CPUs, else a kind of GPU (`hosts.machines.Gpu`).
+    """
+
+    seconds: float = 0.0
+    instances: float = 0.0
+    queued_seconds: float = 0.0
+    device: str = ""
+
+    @property
+    def anything(self) -> bool:
+        """Whether work is asked for at all."""
+        return self.seconds > 0 or self.instances > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppFacts:
+    """The rules of an app that concern who may be given its results."""
+
+    id: int
+    name: str
+    one_result_per: str
+    retry_same_account_after: timedelta
+    user_friendly_name: str = ""
+    kind: str = "native"
+    success_rule: str = "exit_code"
+    hr_type: int = 0
+    homogeneous_app_version: bool = False
+    max_in_progress_per_cpu: int | None = None
+    max_in_progress_per_gpu: int | None = None
+    max_in_progress_per_host: int | None = None
+    daily_quota: int | None = None
+    target_nresults: int = 1
+    trusted_after: int = 10
+    reliable_max_turnaround: timedelta | None = None
+    reduced_delay: float = 0.5
+    weight: float = 1.0
+    beta: bool = False
+    locality: bool = False
+    non_cpu_intensive: bool = False
+    fraction_done_exact: bool = False
+    n_size_classes: int = 1
+    size_bounds: Sequence[float] = ()
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether a launcher of the server's runs its programs (`dispatch.rules.launching`)."""
+        return self.kind != "native"
+
+    @property
+    def takes_own_versions(self) -> bool:
+        """Whether volunteers may run programs of their own for it.
+
+        A launcher is the server's, and one version for all replicas is never a volunteer's own.
+        """
+        return not self.is_launched and not self.homogeneous_app_version
+
+    @property
+    def title(self) -> str:
+        """The name that volunteers read."""
+        return self.user_friendly_name or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionFacts:
+    """An app version that runs on the host, with what is known of its speed and record there.
+
+    `device` is empty for a version that computes on CPUs only.  `et_*` are seconds per operation
+    estimated, `pfc_*` peak operations per operation estimated.  `unfit` is the sentence why this
+    host cannot run it, by its plan class; empty if it can.
+    """
+
+    id: int
+    app_id: int
+    version_num: int
+    platform: str
+    plan_class: str = ""
+    avg_ncpus: float = 1.0
+    deprecated: bool = False
+    beta: bool = False
+    device: str = ""
+    device_count: float = 0.0
+    gpu_ram: float = 0.0
+    peak_flops: float = 0.0
+    projected_flops: float = 0.0
+    cmdline: str = ""
+    unfit: str = ""
+    et_n: float = 0.0
+    et_avg: float = 0.0
+    pfc_n: float = 0.0
+    pfc_avg: float = 0.0
+    record: Record = field(default_factory=Record)
+
+
+class Candidate(NamedTuple):
+    """One unsent result and what must be known of its workunit to judge it.
+
+    A tuple, because an RPC makes many and throws most of them away.
+
+    `target_kind` is `lifecycle.Target`; `is_near` says that the host has some of its input files;
+    `reserved` that it is, for now, for reliable hosts only.
+    """
+
+    result_id: int
+    workunit_id: int
+    priority: int
+    # From here to `reserved`: its kind.
+    app_id: int
+    rsc_fpops_est: float
+    rsc_memory_bound: float
+    rsc_disk_bound: float
+    delay_bound: timedelta
+    rsc_bandwidth_bound: float = 0.0
+    hr_class: int = 0
+    app_version_id: int | None = None
+    app_version_num: int = 0
+    target_nresults: int = 1
+    output_bytes: int = 0
+    reserved: bool = False
+    # What only their order depends on.
+    target_kind: int = 0
+    size_class: int = -1
+    keywords: str = ""
+    is_near: bool = False
+
+
+#: What of a candidate decides whether it fits: those that are equal in it are of one kind.
+KIND: Final = slice(Candidate._fields.index("app_id"), Candidate._fields.index("reserved") + 1)
+
+
+class Assignment(NamedTuple):
+    """A candidate that the host may have: in which version, how fast, how long, until when.
+
+    `seconds` is the estimated time from start to end on this host, which may compute only a part of
+    that time (`HostFacts.active_fraction`); `delay` how long the host has to report it;
+    `replicate` says that this host's answer alone will not do (adaptive replication).
+    """
+
+    candidate: Candidate
+    version: VersionFacts
+    flops: float
+    seconds: float
+    delay: timedelta
+    replicate: bool = False
+
+
+class LockedWorkunit(NamedTuple):
+    """A workunit locked to be sent: the class of hosts (0: any) and version it is bound to."""
+
+    id: int
+    hr_class: int = 0
+    app_version_id: int | None = None
+
+
+class Twin(NamedTuple):
+    """A result of a workunit of which another may be sent: in which state, whose, until when.
+
+    `target_kind` is `lifecycle.Target`; `ended_at` is when it was reported or should have been.
+    """
+
+    id: int
+    workunit_id: int
+    server_state: int
+    outcome: int = 0
+    target_kind: int = 0
+    target_id: int = 0
+    host_id: int | None = None
+    account_id: int | None = None
+    ended_at: datetime | None = None
+
+
+class HeldResult(NamedTuple):
+    """What the server knows of a result that a client reports or holds, or that a host should hold.
+
+    `seconds` is how long it was estimated to take there.
+    """
+
+    id: int
+    name: str
+    workunit_id: int
+    app_id: int
+    host_id: int | None
+    app_version_id: int | None
+    state: int
+    attempt: int
+    resent_count: int
+    acknowledged: bool
+    sent_at: datetime | None
+    report_deadline: datetime | None
+    delay_bound: timedelta
+    seconds: float
+    error_mask: int
+    cancelled: bool
+    has_canonical: bool
+    assimilated: bool
+    account_id: int | None = None
+    output_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a client says of one result that it finished; times in seconds, sizes in bytes."""
+
+    name: str
+    client_state: int
+    exit_status: int
+    cpu_time: float = 0.0
+    elapsed_time: float = 0.0
+    peak_working_set_bytes: float = 0.0
+    peak_swap_bytes: float = 0.0
+    peak_disk_bytes: float = 0.0
+    stderr: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What one RPC taught of an app version on a host.
+
+    `sent` results were given out; the quota was `quota_before` (0: never changed) and becomes
+    `quota_after`; an error ends the row of valid results.
+    """
+
+    app_version_id: int
+    sent: int = 0
+    had_errors: bool = False
+    quota_before: int = 0
+    quota_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDescription:
+    """What a client says of its computer (PROTOCOL 2.1), trimmed to what is stored."""
+
+    host_cpid: str = ""
+    domain_name: str = ""
+    ip_addr: str = ""
+    timezone: int = 0
+    platform_name: str = ""
+    client_version: int = 0
+    p_ncpus: int = 1
+    p_vendor: str = ""
+    p_model: str = ""
+    p_fpops: float = 1e9
+    p_iops: float = 1e9
+    p_membw: float = 1e9
+    m_nbytes: float = 0.0
+    m_cache: float = 0.0
+    m_swap: float = 0.0
+    d_total: float = 0.0
+    d_free: float = 0.0
+    os_name: str = ""
+    os_version: str = ""
+    n_bwup: float = 0.0
+    n_bwdown: float = 0.0
+    on_frac: float = 1.0
+    active_frac: float = 1.0
+    gpu_active_frac: float = 1.0
+    p_features: str = ""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """The volunteer's limits, as the client obeys them; 0 means no limit."""
+
+    max_ncpus_pct: float = 0.0
+    ram_max_used_busy_pct: float = 0.0
+    ram_max_used_idle_pct: float = 0.0
+    disk_max_used_gb: float = 0.0
+    disk_max_used_pct: float = 0.0
+    disk_min_free_gb: float = 0.0
+    boinc_disk_used_bytes: float = 0.0

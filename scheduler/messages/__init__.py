@@ -1,0 +1,1 @@
+"""Trickle messages between running results and the server."""

@@ -1,1 +1,0 @@
-"""Writes: one public function, one transaction, one use."""

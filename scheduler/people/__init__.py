@@ -1,0 +1,1 @@
+"""Accounts, keys, tokens, roles, quotas, the login throttle, the audit log."""

@@ -1,0 +1,223 @@
+"""Create, renew and revoke the keys of accounts.
+
+Theory of operation.  A key is stored hashed, to be recognized, and sealed, to be returned again at
+log-in.  An account has one current strong key and one current weak key.  The weak key is derived
+from the current strong key and the stored password hash, and renewed with either (PROTOCOL 1.6);
+it is recognized by its own hash, so that a rehashed password changes no key (trap 31).  Submission
+keys are never current, so log-in cannot return one.  Every change holds the account's lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.expressions import Combinable
+
+from scheduler import signing
+from scheduler.models import Account, AccountKey
+from scheduler.people import audit
+from scheduler.people.account_lookup import current_key, key_hash
+
+_MAX_KEY_NAME = 100
+
+
+class AccountRefused(ValueError):
+    """An account, password or key is refused. Hint: each kind of refusal says what to change."""
+
+    error_num = -1
+
+
+class BadName(AccountRefused):
+    """The name cannot be shown. Hint: give 1 to 254 characters, without < and >."""
+
+    error_num = -188
+
+
+class UnknownKey(AccountRefused):
+    """The account has no such key that is not revoked. Hint: list its keys."""
+
+
+def new_key(
+    *,
+    account: Account,
+    name: str,
+    kind: AccountKey.Kind = AccountKey.Kind.STRONG,
+    now: datetime,
+) -> str:
+    """Create another strong or submission key; its text can be read only from this return value.
+
+    The current keys stay valid.  Raises `BadName` for an empty or too long name, and
+    `AccountRefused` for a weak key, of which an account has only one.
+    """
+    if not 0 < len(name) <= _MAX_KEY_NAME:
+        msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
+        raise BadName(msg)
+    if kind is AccountKey.Kind.WEAK:
+        msg = "An account has one weak key. Hint: revoke it to get another."
+        raise AccountRefused(msg)
+    key = secrets.token_hex(16)
+    with transaction.atomic():
+        _save_key(account, key, kind, name, now, is_current=False)
+        audit.record(
+            audit.Event.KEY_CREATED, now=now, subject=account.email, details=_details(kind, name)
+        )
+    return key
+
+
+def first_submission_key(*, account: Account, now: datetime) -> str | None:
+    """Create a submission key for an account that has none; None if it has one."""
+    with transaction.atomic():
+        locked = lock(account)
+        if live_keys(locked, AccountKey.Kind.SUBMISSION).exists():
+            return None
+        kind = AccountKey.Kind.SUBMISSION
+        return new_key(account=locked, name="submission key", kind=kind, now=now)
+
+
+def weak_key(account: Account) -> str:
+    """Return the account's weak key; raises `UnknownKey` if it has none."""
+    current = current_key(account, AccountKey.Kind.WEAK)
+    if current is None:
+        msg = f"Account {account.pk} has no weak key. Hint: change its password to get one."
+        raise UnknownKey(msg)
+    return signing.unseal(bytes(current.sealed))
+
+
+def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet[AccountKey]:
+    """Return the account's keys that are not revoked, of one kind or of all."""
+    keys = account.keys.filter(revoked_at__isnull=True).order_by("pk")
+    return keys if kind is None else keys.filter(kind=kind)
+
+
+def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
+    """Record the use of a submission key in the audit log, once a day for each address."""
+    audit.identify(account)
+    audit.record_daily(
+        audit.Event.KEY_USED,
+        now=now,
+        subject=f"key {key.pk}",
+        details=_details(AccountKey.Kind(key.kind), key.name),
+    )
+
+
+def revoke_after_password_change(
+    account: Account, *, revoke_host_keys: bool, now: datetime
+) -> dict[str, int]:
+    """Revoke the locked account's submission keys, and its strong keys if that is requested.
+
+    The weak key is renewed, the strong one too if they are revoked.  Returns how many keys of each
+    kind were revoked.
+    """
+    counts = {"submission_keys": _revoke_all(account, AccountKey.Kind.SUBMISSION, now)}
+    if revoke_host_keys:
+        counts["host_keys"] = _revoke_all(account, AccountKey.Kind.STRONG, now)
+    current = current_key(account, AccountKey.Kind.STRONG)
+    key = signing.unseal(bytes(current.sealed)) if current else secrets.token_hex(16)
+    if current is None:
+        _save_key(account, key, AccountKey.Kind.STRONG, "key", now)
+    renew_weak_key(account, key, now)
+    return counts
+
+
+def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
+    """Revoke a key for good; returns the new current key if the current one was revoked.
+
+    Clients that hold a revoked key are told that it is invalid.  Refuses a key that is not the
+    account's, or is revoked already (`UnknownKey`).
+    """
+    with transaction.atomic():
+        locked = lock(account)
+        revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
+        if revoked is None:
+            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
+            raise UnknownKey(msg)
+        was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
+        _revoke(revoked, now)
+        audit.record(
+            audit.Event.KEY_REVOKED,
+            now=now,
+            subject=account.email,
+            details={"id": key_id} | _details(kind, revoked.name),
+        )
+        if not was_current:
+            return None
+        if kind is AccountKey.Kind.WEAK:
+            return renew_weak_key(locked, said_key(locked), now)
+        key = secrets.token_hex(16)
+        _save_key(locked, key, AccountKey.Kind.STRONG, revoked.name, now)
+        renew_weak_key(locked, key, now)
+        return key
+
+
+def first_keys(account: Account, now: datetime | Combinable) -> str:
+    """Make the first strong and weak key of a new account; returns the strong one."""
+    key = secrets.token_hex(16)
+    _save_key(account, key, AccountKey.Kind.STRONG, "first key", now)
+    _save_key(account, _weak_key(account, key), AccountKey.Kind.WEAK, "weak key", now)
+    return key
+
+
+def lock(account: Account) -> Account:
+    """Lock an account and read it anew."""
+    return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+
+
+def said_key(account: Account) -> str:
+    """The current strong key, as log-in says it; raises `UnknownKey` if there is none."""
+    current = current_key(account, AccountKey.Kind.STRONG)
+    if current is None:
+        msg = f"Account {account.pk} has no current key. Hint: make it one with new_key."
+        raise UnknownKey(msg)
+    return signing.unseal(bytes(current.sealed))
+
+
+def renew_weak_key(account: Account, key: str, now: datetime) -> str:
+    """Revoke the weak key and make another of the current strong key and the password."""
+    if old := current_key(account, AccountKey.Kind.WEAK):
+        _revoke(old, now)
+    # Revoked by a person while key and password stay, it must become another all the same.
+    weak = _weak_key(account, key, salt=secrets.token_hex(8))
+    _save_key(account, weak, AccountKey.Kind.WEAK, "weak key", now)
+    return weak
+
+
+def _weak_key(account: Account, key: str, *, salt: str = "") -> str:
+    made_of = (key + account.password + salt).encode()
+    return f"{account.pk}_{hashlib.md5(made_of, usedforsecurity=False).hexdigest()}"
+
+
+def _details(kind: AccountKey.Kind, name: str) -> dict[str, str]:
+    return {"kind": kind.name.lower(), "name": name}
+
+
+def _revoke_all(account: Account, kind: AccountKey.Kind, now: datetime) -> int:
+    return live_keys(account, kind).order_by().update(is_current=False, revoked_at=now)
+
+
+def _revoke(key: AccountKey, now: datetime) -> None:
+    key.is_current, key.revoked_at = False, now
+    key.save(update_fields=["is_current", "revoked_at"])
+
+
+def _save_key(
+    account: Account,
+    key: str,
+    kind: AccountKey.Kind,
+    name: str,
+    now: datetime | Combinable,
+    *,
+    is_current: bool = True,
+) -> None:
+    AccountKey.objects.create(
+        account=account,
+        kind=kind,
+        name=name,
+        key_hash=key_hash(key),
+        sealed=signing.seal(key),
+        is_current=is_current,
+        created_at=now,
+    )

@@ -1,0 +1,526 @@
+"""Create accounts, check and change passwords.
+
+Theory of operation.  One secret serves the client's dialog and the web form: BOINC's
+``md5(password + lower(e-mail))``, here the *password digest*, of which Django's hash is stored.
+`people.account_keys` manages the keys that clients send afterwards.
+
+Every function that checks a password charges the throttle first (`people.throttle`), if the
+caller passes the `address` that the attempt came from; None means the shell.  `project.hashers`
+hashes passwords in a queue, outside transactions and without a database connection
+(`people.hashing`).
+
+Errors carry `error_num`, BOINC's number for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from django.conf import settings
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.hashers import check_password as matches_hash
+from django.contrib.auth.hashers import make_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from scheduler.config import AccountCreation
+from scheduler.models import Account, ApiToken, Team
+from scheduler.people import audit, invitations, throttle
+from scheduler.people.account_keys import (
+    AccountRefused,
+    BadName,
+    UnknownKey,
+    first_keys,
+    lock,
+    new_key,
+    revoke_after_password_change,
+    revoke_key,
+    said_key,
+)
+from scheduler.people.account_lookup import KeyOwner, find_account_by_email, find_account_by_key
+from scheduler.people.audit import Event
+from scheduler.people.hashing import HashQueueFull
+from scheduler.people.invitations import BadInvitation
+from scheduler.people.throttle import TooManyAttempts
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+__all__ = [
+    "AccountCreationDisabled",
+    "AccountRefused",
+    "BadEmail",
+    "BadInvitation",
+    "BadName",
+    "BadPasswordDigest",
+    "Credentials",
+    "EmailTaken",
+    "HashQueueFull",
+    "KeyOwner",
+    "MasterPasswordBackend",
+    "TooManyAttempts",
+    "UnknownEmail",
+    "UnknownKey",
+    "WrongPassword",
+    "change_password",
+    "create_account",
+    "create_staff",
+    "find_account_by_key",
+    "good_name",
+    "log_in",
+    "look_up",
+    "new_key",
+    "password_digest",
+    "revoke_key",
+    "stored_hash",
+]
+
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+log = logging.getLogger(__name__)
+
+_MAX_NAME, _MAX_EMAIL = 254, 254
+#: Digits of the largest id that a column can hold.
+_MAX_ID_DIGITS = 19
+
+
+class BadPasswordDigest(AccountRefused):
+    """What came is no password digest. Hint: send md5(password + lower-case e-mail) in hex."""
+
+
+class UnknownEmail(AccountRefused):
+    """No account has this e-mail address. Hint: check its spelling, or create an account."""
+
+    error_num = -136
+
+
+class EmailTaken(AccountRefused):
+    """The e-mail address has an account, of another password. Hint: log in, or take another."""
+
+    error_num = -137
+
+
+class BadEmail(AccountRefused):
+    """This is no e-mail address. Hint: check its spelling."""
+
+    error_num = -205
+
+
+class WrongPassword(AccountRefused):
+    """The password is another. Hint: check it; the e-mail address is part of it."""
+
+    error_num = -206
+
+
+class AccountCreationDisabled(AccountRefused):
+    """The project takes no new accounts from clients. Hint: ask its staff for one."""
+
+    error_num = -208
+
+
+class BadLoginToken(AccountRefused):
+    """The log-in token is unknown. Hint: log in with e-mail address and password."""
+
+    error_num = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An account and the strong key by which a client says whose it is."""
+
+    account: Account
+    key: str
+    created: bool = False
+
+
+def password_digest(*, email: str, password: str) -> str:
+    """BOINC's digest of a password: 32 hex digits, as a client computes it (PROTOCOL 1.3).
+
+    >>> password_digest(email="Ada@Example.org", password="secret")
+    'b8b0a22f0c0d0a881714ce1bca6b58c4'
+    """
+    return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
+
+
+def create_account(  # noqa: PLR0913  what a client sends, and where from
+    *,
+    email: str,
+    passwd_hash: str,
+    name: str,
+    team_name: str = "",
+    by_staff: bool = False,
+    invite_code: str = "",
+    address: str | None = None,
+    now: datetime,
+) -> Credentials:
+    """Create an account, or return the one that exists with this very password (PROTOCOL 1.4).
+
+    Raises `AccountRefused` (a bad digest, address or name; `EmailTaken`: another password;
+    `AccountCreationDisabled`, `BadInvitation`: not open to the caller), `TooManyAttempts`,
+    `HashQueueFull`.  Staff may create accounts regardless of the project's setting.  A new account
+    joins the team of this name; a team that does not exist or takes no members is ignored, because
+    a client would treat an error as a failed log-in.
+    """
+    email = email.strip().lower()
+    _check_digest(passwd_hash)
+    with _attempt("create_account", email, address, now) as attempt:
+        if existing := find_account_by_email(email):
+            return _existing(existing, passwd_hash, attempt)
+        if not by_staff:
+            _check_open_to(invite_code, now)
+        fields: dict[str, Any] = {"email": _good_email(email), "name": good_name(name)}
+        fields["team"] = _team(team_name)
+        stored = _new_hash(passwd_hash, email, attempt)
+        try:
+            with transaction.atomic():
+                if not by_staff and settings.PROJECT.account_creation is AccountCreation.INVITATION:
+                    invitations.use(invite_code, now=now)
+                made = _create(stored, now, fields)
+                _record_creation(made.account, attempt, now)
+        except IntegrityError:
+            # A concurrent request, most likely of the same client, created it.
+            if existing := find_account_by_email(email):
+                return _existing(existing, passwd_hash, attempt)
+            raise
+        if attempt is not None:
+            throttle.succeeded(attempt, made.account)
+        return made
+
+
+def _team(name: str) -> Team | None:
+    """Return the team that a new account joins, or None."""
+    name = name.strip()[:_MAX_NAME]
+    if not name:
+        return None
+    # PostgreSQL cannot compare text that contains a NUL character.
+    team = Team.objects.filter(name=name, joinable=True).first() if name.isprintable() else None
+    if team is None:
+        log.info("team_ignored", extra={"team_name": name})
+    return team
+
+
+def look_up_login_token(*, user_id: str, address: str, now: datetime) -> NoReturn:
+    """Refuse a log-in token of BOINC's installers: this project issues none (PROTOCOL 1.4).
+
+    Counts as a failed log-in, and is the same whether the account exists.  Raises `BadLoginToken`
+    and `TooManyAttempts`.
+    """
+    subject = user_id if user_id.isdecimal() and len(user_id) <= _MAX_ID_DIGITS else "unknown"
+    with _attempt("login_token_lookup", f"user {subject}", address, now) as attempt:
+        _failed(attempt)
+        msg = "The log-in token is not valid. Hint: log in with e-mail address and password."
+        raise BadLoginToken(msg)
+
+
+def _new_hash(passwd_hash: str, email: str, attempt: throttle.Attempt | None) -> str:
+    """Charge a new account to its network and hash its password, or do neither."""
+    if attempt is None:
+        return make_password(passwd_hash)
+    creation = throttle.charge_creation(email=email, address=attempt.address, now=attempt.now)
+    try:
+        return make_password(passwd_hash)
+    except HashQueueFull:
+        throttle.refund(creation)
+        raise
+
+
+def _check_open_to(invite_code: str, now: datetime) -> None:
+    project = settings.PROJECT
+    if project.account_creation is AccountCreation.CLOSED:
+        msg = f"{project.name} does not accept new accounts. Hint: ask its staff for one."
+        raise AccountCreationDisabled(msg)
+    if project.account_creation is AccountCreation.INVITATION:
+        invitations.require_valid(invite_code, now=now)
+
+
+def create_staff(
+    *,
+    email: str,
+    password: str,
+    name: str = "",
+    stored_password: str | None = None,
+    now: datetime | None = None,
+    **fields: Any,
+) -> Account:
+    """Create a member of staff with every right; `now` None means the database's clock.
+
+    `stored_password` is the hash that `stored_hash` returned, for callers in a transaction.
+    Refuses an address that is taken (`EmailTaken`) or none (`BadEmail`), and an empty password.
+    """
+    email = _good_email(email.strip().lower())
+    if not password:
+        msg = "The password is empty. Hint: give one."
+        raise BadPasswordDigest(msg)
+    fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
+    fields["name"] = good_name(name or email.partition("@")[0])
+    stored = stored_password or stored_hash(email=email, password=password)
+    created_at: Any = now or Now()
+    try:
+        with transaction.atomic():
+            account = _create(stored, created_at, fields).account
+            _record_creation(account, None, created_at)
+    except IntegrityError as error:
+        raise EmailTaken(_taken(email)) from error
+    account.refresh_from_db()
+    if account.is_staff or account.is_superuser:
+        audit.record(
+            Event.RIGHTS_CHANGED,
+            now=account.created_at,
+            subject=account.email,
+            details={"is_staff": account.is_staff, "is_superuser": account.is_superuser},
+        )
+    return account
+
+
+def stored_hash(*, email: str, password: str) -> str:
+    """Hash a password as an account's row stores it; raises `HashQueueFull`."""
+    return make_password(password_digest(email=email, password=password))
+
+
+def look_up(
+    *,
+    email: str,
+    passwd_hash: str | None,
+    address: str | None = None,
+    now: datetime,
+) -> Credentials | None:
+    """Log in: find an account's current strong key (PROTOCOL 1.3).
+
+    Without `passwd_hash` the query is only whether the account exists; None means it does.  Raises
+    `UnknownEmail`, `WrongPassword`, `TooManyAttempts`, `HashQueueFull`.
+    """
+    if passwd_hash is None:
+        if address is not None:
+            throttle.charge_query(door="lookup_account", email=email, address=address, now=now)
+        _active_account(email)
+        return None
+    with _attempt("lookup_account", email, address, now) as attempt:
+        try:
+            account = _active_account(email)
+        except UnknownEmail:
+            _failed(attempt)
+            raise
+        key = said_key(account)
+        if not _matches(account, passwd_hash, key):
+            _failed(attempt)
+            msg = (
+                "The password is wrong. "
+                "Hint: check it, and the e-mail address, which is part of it."
+            )
+            raise WrongPassword(msg)
+        if attempt is not None:
+            throttle.succeeded(attempt, account)
+        return Credentials(account, key)
+
+
+def log_in(
+    *, email: str, password: str, door: str, address: str | None, record: bool = True, now: datetime
+) -> Account | None:
+    """Return the active account of an e-mail address and password, or None.
+
+    Every outcome costs one hash, so that the time does not reveal whether the account exists.
+    `record` writes the audit log (the admin's log-in has signals for that).  Raises
+    `TooManyAttempts`, `HashQueueFull`.
+    """
+    email = email.strip()
+    digest = password_digest(email=email, password=password)
+    with _attempt(door, email, address, now) as attempt:
+        account = find_account_by_email(email)
+        if account is None:
+            make_password(digest)
+            is_right = False
+        else:
+            is_right = account.check_password(digest) and account.is_active
+        if account is None or not is_right:
+            if record:
+                _failed(attempt)
+            return None
+        if attempt is not None:
+            throttle.succeeded(attempt, account, record=record)
+        return account
+
+
+def change_password(
+    *, account: Account, passwd_hash: str, revoke_host_keys: bool = False, now: datetime
+) -> Credentials:
+    """Change the password, and revoke what the old one gave access to.
+
+    Sessions end (they carry a hash of the stored password), API tokens and submission keys are
+    revoked, the weak key is renewed.  The strong keys of attached computers stay, unless
+    `revoke_host_keys`: a stock BOINC client whose key is revoked must be attached again, and loses
+    the work it holds.  Returns the account with its current strong key.  Raises
+    `BadPasswordDigest`, `HashQueueFull`.
+    """
+    _check_digest(passwd_hash)
+    stored = make_password(passwd_hash)
+    with transaction.atomic():
+        locked = lock(account)
+        locked.password = stored
+        locked.save(update_fields=["password"])
+        tokens = ApiToken.objects.filter(account=locked, revoked_at__isnull=True)
+        revoked = {"api_tokens": tokens.update(revoked_at=now)}
+        revoked |= revoke_after_password_change(locked, revoke_host_keys=revoke_host_keys, now=now)
+        key = said_key(locked)
+        audit.record(
+            Event.PASSWORD_CHANGED,
+            now=now,
+            subject=locked.email,
+            details={f"revoked_{name}": count for name, count in revoked.items()},
+        )
+    account.password = stored
+    return Credentials(account, key)
+
+
+class MasterPasswordBackend(ModelBackend):
+    """Authenticates Django's log-in by e-mail and password, as clients do."""
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **kwargs: Any,
+    ) -> Account | None:
+        """Return the account if the password is correct, else None.
+
+        Raises `TooManyAttempts`, `HashQueueFull`.  Without a request nothing is throttled.
+        """
+        email = username or kwargs.get(Account.USERNAME_FIELD)
+        if not email or password is None:
+            return None
+        address = None if request is None else str(request.META.get("REMOTE_ADDR", ""))
+        return log_in(
+            email=email,
+            password=password,
+            door="admin",
+            address=address,
+            record=False,
+            now=timezone.now(),  # noqa: TID251  Django's signature has no parameter for it
+        )
+
+
+@contextmanager
+def _attempt(
+    door: str, email: str, address: str | None, now: datetime
+) -> Iterator[throttle.Attempt | None]:
+    """Charge an attempt; refund it if the password could not be checked.
+
+    Yields None without an address: commands of the shell are not throttled.
+    """
+    if address is None:
+        yield None
+        return
+    attempt = throttle.charge(door=door, email=email, address=address, now=now)
+    try:
+        yield attempt
+    except HashQueueFull:
+        throttle.refund(attempt)
+        raise
+
+
+def _failed(attempt: throttle.Attempt | None) -> None:
+    if attempt is not None:
+        throttle.failed(attempt)
+
+
+def _active_account(email: str) -> Account:
+    account = find_account_by_email(email)
+    if account is None or not account.is_active:
+        msg = f"No account has the e-mail address {email.strip()[:80]!r}. Hint: check its spelling."
+        raise UnknownEmail(msg)
+    return account
+
+
+def _create(stored_password: str, now: datetime, fields: dict[str, Any]) -> Credentials:
+    account = Account(
+        password=stored_password,
+        cross_project_id=secrets.token_hex(16),
+        created_at=now,
+        **fields,
+    )
+    with transaction.atomic():
+        account.save(force_insert=True)
+        key = first_keys(account, now)
+    return Credentials(account, key, created=True)
+
+
+def _record_creation(account: Account, attempt: throttle.Attempt | None, now: datetime) -> None:
+    with throttle.attributed(attempt, account.pk):
+        audit.record(
+            Event.ACCOUNT_CREATED,
+            now=now,
+            subject=account.email,
+            details={"is_staff": account.is_staff, "is_superuser": account.is_superuser},
+        )
+
+
+def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | None) -> Credentials:
+    if not (account.check_password(passwd_hash) and account.is_active):
+        _failed(attempt)
+        raise EmailTaken(_taken(account.email))
+    if attempt is not None:
+        throttle.succeeded(attempt, account)
+    return Credentials(account, said_key(account))
+
+
+def _taken(email: str) -> str:
+    return (
+        f"{email} has an account already. Hint: log in with its password, or use another address."
+    )
+
+
+def _matches(account: Account, passwd_hash: str, key: str) -> bool:
+    if not _DIGEST.fullmatch(passwd_hash.lower()):
+        return False  # stored digests are ASCII, and only ASCII text can be compared
+    # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
+    # The client's dialog has the address in lower case, as it is stored.
+    by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
+    digest = passwd_hash.lower()
+    return hmac.compare_digest(by_key.encode(), digest.encode("utf-8", "replace")) or matches_hash(
+        digest, account.password
+    )
+
+
+def _check_digest(passwd_hash: str) -> None:
+    if not _DIGEST.fullmatch(passwd_hash):
+        msg = (
+            f"The password digest has {len(passwd_hash)} characters. "
+            "Hint: send md5(password + lower-case e-mail), 32 lower-case hex digits."
+        )
+        raise BadPasswordDigest(msg)
+
+
+def _good_email(email: str) -> str:
+    try:
+        validate_email(email)
+    except ValidationError:
+        msg = f"{email[:80]!r} is not an e-mail address. Hint: check its spelling."
+        raise BadEmail(msg) from None
+    if len(email) > _MAX_EMAIL:
+        msg = f"The e-mail address has {len(email)} characters. Hint: {_MAX_EMAIL} are stored."
+        raise BadEmail(msg)
+    return email
+
+
+def good_name(name: str) -> str:
+    """Return an account's name as it is stored; raises `BadName`."""
+    stripped = name.strip()
+    if (
+        not 0 < len(stripped) <= _MAX_NAME
+        or not stripped.isprintable()
+        or set("<>") & set(stripped)
+    ):
+        msg = f"{name[:60]!r} is not a name. Hint: give 1 to {_MAX_NAME} characters, no < or >."
+        raise BadName(msg)
+    return stripped

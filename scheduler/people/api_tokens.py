@@ -1,0 +1,238 @@
+"""Make, recognise and revoke tokens by which programs speak."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from scheduler.models import Account, ApiToken
+from scheduler.people import audit, roles
+from scheduler.people.account_keys import lock
+from scheduler.people.accounts import log_in
+from scheduler.people.audit import Event
+from scheduler.rights import OWN_SCOPES, SCOPES
+
+#: What a token begins with, so that people and scanners know one when they see it.
+PREFIX = "mh_"
+MAX_NAME = 100
+#: A token's hash is looked for only if its text can be one of ours.
+_MAX_TEXT = 200
+
+
+class TokenRefused(ValueError):
+    """No token can be made so. Hint: the message says what to change."""
+
+
+class WrongPassword(ValueError):
+    """No account has this e-mail address and password. Hint: check both."""
+
+
+def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
+    """Return the account of an e-mail address and password.
+
+    Raises `WrongPassword` if either is wrong, without a distinction, `TooManyAttempts`,
+    `HashQueueFull`.
+    """
+    account = log_in(email=email, password=password, door="tokens", address=address, now=now)
+    if account is None:
+        msg = "No account has this e-mail address and password. Hint: check both."
+        raise WrongPassword(msg)
+    return account
+
+
+def create_by_token(
+    parent: ApiToken,
+    *,
+    name: str,
+    scopes: Collection[str],
+    expire_at: datetime | None = None,
+    now: datetime,
+) -> tuple[ApiToken, str]:
+    """Create a token with no more scopes, and no later expiry, than the token that creates it.
+
+    Raises `TokenRefused`.
+    """
+    if more := [scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)]:
+        msg = (
+            f"The token in use has not the scope {more[0]!r} itself. "
+            "Hint: log in with e-mail address and password to create one that has."
+        )
+        raise TokenRefused(msg)
+    if parent.expire_at is not None:
+        if expire_at is not None and expire_at > parent.expire_at:
+            msg = (
+                f"The token in use expires at {parent.expire_at:%Y-%m-%dT%H:%M:%SZ}, before this "
+                "one. Hint: let it expire no later, or log in with e-mail address and password."
+            )
+            raise TokenRefused(msg)
+        expire_at = expire_at or parent.expire_at
+    return create(
+        account=parent.account,
+        name=name,
+        scopes=scopes,
+        expire_at=expire_at,
+        parent=parent,
+        now=now,
+    )
+
+
+def scopes_of(token: ApiToken) -> list[str]:
+    """Return the scopes that a token was given, in the order of `SCOPES`."""
+    return [scope for scope in SCOPES if getattr(token, f"may_{scope}")]
+
+
+def default_scopes(account: Account) -> list[str]:
+    """Return the scopes of a log-in that names none: all that the account may give, except one.
+
+    `administer` must be requested by name.
+    """
+    return [scope for scope in roles.grantable_scopes(account) if scope != "administer"]
+
+
+def effective_scopes(token: ApiToken) -> list[str]:
+    """Return the effective scopes of a token: those that its account may still give."""
+    scopes = scopes_of(token)
+    if OWN_SCOPES.issuperset(scopes):
+        return scopes
+    grantable = roles.grantable_scopes(token.account)
+    return [scope for scope in scopes if scope in grantable]
+
+
+def of_account(account: Account) -> QuerySet[ApiToken]:
+    """Find an account's tokens that were not revoked."""
+    return ApiToken.objects.filter(account=account, revoked_at__isnull=True)
+
+
+def create(
+    *,
+    account: Account,
+    name: str,
+    scopes: Collection[str],
+    expire_at: datetime | None = None,
+    parent: ApiToken | None = None,
+    now: datetime,
+) -> tuple[ApiToken, str]:
+    """Make a token; its text is returned this once.  Raises `TokenRefused`."""
+    if not 0 < len(name) <= MAX_NAME:
+        msg = f"A token's name has {len(name)} characters. Hint: give 1 to {MAX_NAME}."
+        raise TokenRefused(msg)
+    if unknown := set(scopes) - set(SCOPES):
+        msg = f"There is no scope {min(unknown)!r}. Hint: the scopes are {', '.join(SCOPES)}."
+        raise TokenRefused(msg)
+    if not scopes:
+        msg = f"The token is good for nothing. Hint: give one of {', '.join(SCOPES)}."
+        raise TokenRefused(msg)
+    grantable = roles.grantable_scopes(account)
+    if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
+        msg = (
+            f"{account} has no right of the scope {beyond[0]!r}. "
+            f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
+        )
+        raise TokenRefused(msg)
+    if expire_at is not None and expire_at <= now:
+        msg = "The token would have expired already. Hint: give a later moment, or none."
+        raise TokenRefused(msg)
+    text = PREFIX + secrets.token_urlsafe(32)
+    with transaction.atomic():
+        _require_same_password(account)
+        if parent is not None:
+            _require_live(parent)
+        token = ApiToken.objects.create(
+            account=account,
+            parent=parent,
+            name=name,
+            token_hash=_hash(text),
+            **{f"may_{scope}": scope in scopes for scope in SCOPES},
+            expire_at=expire_at,
+            created_at=now,
+        )
+        audit.record(
+            Event.TOKEN_CREATED,
+            now=now,
+            subject=f"token {token.pk}",
+            details={
+                "account": account.email,
+                "name": name,
+                "scopes": scopes_of(token),
+                "expire_at": None if expire_at is None else expire_at.isoformat(),
+            },
+        )
+    return token, text
+
+
+def _require_live(parent: ApiToken) -> None:
+    """Raise `TokenRefused` if the token was revoked concurrently; its account is locked."""
+    if not ApiToken.objects.filter(pk=parent.pk, revoked_at__isnull=True).exists():
+        msg = "The token in use was revoked. Hint: log in again."
+        raise TokenRefused(msg)
+
+
+def _require_same_password(account: Account) -> None:
+    """Lock the account; raise `WrongPassword` if its password changed since it was read.
+
+    A concurrent change revokes all tokens; no token may be created by the old password after it.
+    """
+    if lock(account).password != account.password:
+        msg = "The password was changed in the meantime. Hint: log in again."
+        raise WrongPassword(msg)
+
+
+def recognise(text: str, *, now: datetime) -> ApiToken | None:
+    """Return the token, with its account; None if it is revoked or expired, or its owner inactive.
+
+    The account's rights are limited to those that the token's scopes allow.  The first use
+    of a day is recorded, for each address that the token is used from.
+    """
+    if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_TEXT:
+        return None
+    token = (
+        ApiToken.objects.select_related("account")
+        .filter(token_hash=_hash(text), revoked_at__isnull=True, account__is_active=True)
+        .filter(Q(expire_at__isnull=True) | Q(expire_at__gt=now))
+        .first()
+    )
+    if token is None:
+        return None
+    token.account.act_through(scopes_of(token))
+    audit.identify(token.account)
+    if token.last_used_on != now.date():
+        ApiToken.objects.filter(pk=token.pk).update(last_used_on=now.date())
+    audit.record_daily(
+        Event.TOKEN_USED,
+        now=now,
+        subject=f"token {token.pk}",
+        details={"scopes": scopes_of(token)},
+    )
+    return token
+
+
+def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
+    """Revoke one of the account's tokens, and those that were created with it.
+
+    Returns False if it was already revoked.
+    """
+    tokens = ApiToken.objects.filter(account=account, revoked_at__isnull=True)
+    with transaction.atomic():
+        lock(account)  # so that no token is created with it concurrently
+        revoked = bool(tokens.filter(pk=token_id).update(revoked_at=now))
+        parents = [token_id] if revoked else []
+        while parents:
+            parents = list(tokens.filter(parent__in=parents).values_list("pk", flat=True))
+            tokens.filter(pk__in=parents).update(revoked_at=now)
+        if revoked:
+            audit.record(
+                Event.TOKEN_REVOKED,
+                now=now,
+                subject=f"token {token_id}",
+                details={"account": account.email},
+            )
+    return revoked
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,174 @@
+"""Set up roles, give and take them, check who may change an account.
+
+Theory of operation.  A role is a Django group whose permissions are those of `rights.ROLES`.
+They are reset after every `migrate`; for other permissions, a project creates its own group.
+Code checks `account.has_right(Right.X)`, never `is_staff`, which only opens the admin site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from django.apps import apps
+from django.contrib.auth.management import create_permissions
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+
+from scheduler.models import Account, Submitter, SubmitterApp
+from scheduler.people import audit
+from scheduler.people.audit import Event
+from scheduler.rights import (
+    FORMER_STAFF,
+    FORMER_STAFF_RIGHTS,
+    ROLES,
+    Right,
+    allowed_scopes,
+)
+
+__all__ = [
+    "BUILT_IN_GROUPS",
+    "UnknownRole",
+    "give",
+    "grantable_scopes",
+    "may_change",
+    "members",
+    "of_account",
+    "set_up",
+    "take",
+]
+
+#: Groups whose permissions come from this release and cannot be changed by hand.
+BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
+#: Roles that are used in the admin site: they give `is_staff`.
+_IN_ADMIN = frozenset({"publisher", "operator", "moderator", "read-only"})
+
+
+class UnknownRole(ValueError):
+    """No role has this name. Hint: the message lists them."""
+
+
+def set_up() -> None:
+    """Create the groups of the roles and set their permissions; idempotent."""
+    config = apps.get_app_config("scheduler")
+    create_permissions(config, verbosity=0)
+    ids = dict(
+        Permission.objects.filter(content_type__app_label="scheduler").values_list("codename", "pk")
+    )
+    with transaction.atomic():
+        groups = {group.name: group for group in Group.objects.filter(name__in=BUILT_IN_GROUPS)}
+        for name, codenames in ROLES.items():
+            group = groups.get(name) or Group.objects.get_or_create(name=name)[0]
+            _set_permissions(group, {ids[codename] for codename in codenames})
+        if former := groups.get(FORMER_STAFF):
+            _set_permissions(former, {ids[codename] for codename in FORMER_STAFF_RIGHTS})
+
+
+def _set_permissions(group: Group, wanted: set[int]) -> None:
+    there = set(group.permissions.values_list("pk", flat=True))
+    if there != wanted:
+        group.permissions.set(wanted)
+
+
+def of_account(account: Account) -> list[str]:
+    """Return the names of an account's groups, `superuser` first if it is one."""
+    names = sorted(account.groups.values_list("name", flat=True))
+    return ["superuser", *names] if account.is_superuser else names
+
+
+def members() -> dict[str, list[str]]:
+    """Return the e-mail addresses of superusers and of each group's members, by group name."""
+    emails_by_role: dict[str, list[str]] = {"superuser": []}
+    emails_by_role |= {
+        name: [] for name in Group.objects.order_by("name").values_list("name", flat=True)
+    }
+    superusers = Account.objects.filter(is_superuser=True).order_by("email")
+    emails_by_role["superuser"] = list(superusers.values_list("email", flat=True))
+    pairs = Account.groups.through.objects.order_by("account__email")
+    for name, email in pairs.values_list("group__name", "account__email"):
+        emails_by_role[name].append(email)
+    return emails_by_role
+
+
+def give(account: Account, role: str, *, now: datetime) -> bool:
+    """Give an account a role; returns False if it already had it.  Raises `UnknownRole`.
+
+    Roles that work in the admin open it (`is_staff`).
+    """
+    with transaction.atomic():
+        group = _group(role)
+        if account.groups.filter(pk=group.pk).exists():
+            return False
+        account.groups.add(group)
+        if role in _IN_ADMIN and not account.is_staff:
+            account.is_staff = True
+            account.save(update_fields=["is_staff"])
+        _record(account, {"given": role}, now)
+    return True
+
+
+def take(account: Account, role: str, *, now: datetime) -> bool:
+    """Take a role from an account; returns False if it did not have it.  Raises `UnknownRole`.
+
+    An account without any remaining group, permission or superuser status can no longer open the
+    admin.
+    """
+    with transaction.atomic():
+        group = _group(role)
+        if not account.groups.filter(pk=group.pk).exists():
+            return False
+        account.groups.remove(group)
+        bare = not (account.groups.exists() or account.user_permissions.exists())
+        if account.is_staff and bare and not account.is_superuser:
+            account.is_staff = False
+            account.save(update_fields=["is_staff"])
+        _record(account, {"taken": role}, now)
+    return True
+
+
+def _group(role: str) -> Group:
+    group = Group.objects.filter(name=role).first()
+    if group is None:
+        names = ", ".join(Group.objects.order_by("name").values_list("name", flat=True))
+        msg = f"There is no role {role!r}. Hint: the roles are {names}."
+        raise UnknownRole(msg)
+    return group
+
+
+def _record(account: Account, change: Mapping[str, str], now: datetime) -> None:
+    account.__dict__.pop("rights", None)
+    audit.record(Event.RIGHTS_CHANGED, now=now, subject=account.email, details=change)
+
+
+def grantable_scopes(account: Account) -> list[str]:
+    """Return the scopes that the account, limited by the token in use, may give a token."""
+    rights = account.rights
+    scopes = allowed_scopes(rights, manages_app=False)
+    if {"publish", "manage"} <= set(scopes):
+        return scopes
+    manages = SubmitterApp.objects.filter(submitter__account=account, may_manage=True).exists()
+    return allowed_scopes(rights, manages_app=manages)
+
+
+def may_change(actor: Account, target: Account) -> bool:
+    """Return whether a moderator may change an account, its password included.
+
+    Only superusers change superusers, other staff, and accounts with a right that the moderator
+    lacks: setting a password gives access to all rights of the account.
+    """
+    if actor.is_superuser:
+        return True
+    if target.is_superuser or target.is_staff or not actor.has_right(Right.MODERATE_PEOPLE):
+        return False
+    target_rights = target.rights if target.is_active else _rights_if_active(target)
+    if not target_rights <= actor.rights:
+        return False
+    rows = SubmitterApp.objects.filter(submitter__account=target)
+    if actor.has_right(Right.SUBMIT_FOR_EVERY_APP):
+        return not rows.filter(may_manage=True).exists()
+    return not (rows.exists() or Submitter.objects.filter(account=target, all_apps=True).exists())
+
+
+def _rights_if_active(account: Account) -> frozenset[Right]:
+    """Return the rights that a deactivated account would have again if it were activated."""
+    return Account(pk=account.pk, is_active=True, is_superuser=account.is_superuser).rights

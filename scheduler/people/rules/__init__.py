@@ -1,0 +1,1 @@
+"""Judgements of log-ins: facts in, a verdict out [pure]."""

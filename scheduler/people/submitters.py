@@ -1,0 +1,158 @@
+"""Who may submit what, and how much of it at once.
+
+Theory of operation.  An account with the right `submit_for_every_app` submits for every app; any
+other needs a row in ``submitter``, and for each app one in ``submitter_app`` unless `all_apps` is
+set.  A row without apps allows nothing: it keeps the share and the clock of an account that was
+forbidden, or that has the right.  `may_manage` of ``submitter_app`` is equivalent to the rights
+`publish_versions` and `manage_apps`, for this app alone.  A
+quota is looked at under the lock of the submitter's row, so that two submissions at once cannot
+both take the last of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.expressions import Combinable
+
+from scheduler.models import Account, App, Submitter, SubmitterApp
+from scheduler.people import audit
+from scheduler.people.audit import Event
+from scheduler.rights import Right
+
+
+class NotAllowed(PermissionError):
+    """The account may not do this. Hint: the message says whom to ask for what."""
+
+
+def allow(
+    account: Account,
+    *,
+    apps: Sequence[App] | None,
+    may_manage: bool = False,
+    max_unfinished_workunits: int | None = None,
+    max_kept_bytes: int | None = None,
+    now: datetime,
+) -> Submitter:
+    """Let an account submit for these apps (all, if None), and say how much at once.
+
+    What was allowed before for other apps stays; limits are set as they are given.
+    """
+    limits = {
+        "max_unfinished_workunits": max_unfinished_workunits,
+        "max_kept_bytes": max_kept_bytes,
+    }
+    with transaction.atomic():
+        submitter, _ = Submitter.objects.select_for_update(no_key=True).get_or_create(
+            account=account, defaults={"created_at": now}
+        )
+        Submitter.objects.filter(pk=submitter.pk).update(
+            all_apps=submitter.all_apps or apps is None, **limits
+        )
+        for app in apps or ():
+            SubmitterApp.objects.update_or_create(
+                submitter=submitter, app=app, defaults={"may_manage": may_manage}
+            )
+        audit.record(
+            Event.RIGHTS_CHANGED,
+            now=now,
+            subject=account.email,
+            details={
+                "may_submit_for": "every app" if apps is None else [app.name for app in apps],
+                "may_manage": may_manage,
+                **limits,
+            },
+        )
+    submitter.refresh_from_db()
+    return submitter
+
+
+def forbid(account: Account, *, now: datetime) -> bool:
+    """Take back all that an account may submit; tells whether there was something.
+
+    His share and his clock stay: allowed again, he goes on where he stood among the others.  Work
+    that he has submitted goes on: cancel it if it shall not.
+    """
+    with transaction.atomic():
+        submitter = Submitter.objects.select_for_update(no_key=True).filter(account=account).first()
+        if submitter is None:
+            return False
+        deleted, _ = SubmitterApp.objects.filter(submitter=submitter).delete()
+        Submitter.objects.filter(pk=submitter.pk).update(all_apps=False)
+        audit.record(
+            Event.RIGHTS_CHANGED,
+            now=now,
+            subject=account.email,
+            details={"may_submit_for": "no app"},
+        )
+    return submitter.all_apps or deleted > 0
+
+
+def require_submitter(account: Account) -> None:
+    """Refuse (`NotAllowed`) an account that may submit nothing at all."""
+    apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
+    # The row is read first: most submitters have one, and then the rights are not read.
+    if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
+        return
+    msg = (
+        f"{account} may not submit work. "
+        f"Hint: ask the project's staff for `manage.py submitter allow {account.email}`."
+    )
+    raise NotAllowed(msg)
+
+
+def require_submit(account: Account, app: App) -> None:
+    """Refuse (`NotAllowed`) an account that may not submit work for the app."""
+    apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"), app=app)
+    if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
+        return
+    msg = (
+        f"{account} may not submit work for app {app}. Hint: ask the project's staff for "
+        f"`manage.py submitter allow {account.email} --app {app}`."
+    )
+    raise NotAllowed(msg)
+
+
+def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
+    return Submitter.objects.filter(Q(all_apps=True) | for_app, account=account)
+
+
+def manages(account: Account) -> Combinable:
+    """Return a condition on rows of `App`: whether the account may change the app."""
+    if account.has_right(Right.MANAGE_APPS):
+        return Value(value=True)
+    return Exists(
+        SubmitterApp.objects.filter(submitter__account=account, app=OuterRef("pk"), may_manage=True)
+    )
+
+
+def require_publish(account: Account, app: App) -> None:
+    """Raise `NotAllowed` if the account may not publish or withdraw versions of the app."""
+    if account.has_right(Right.PUBLISH_VERSIONS) or _manages(account, app):
+        return
+    msg = (
+        f"{account} may not publish versions of app {app}. Hint: ask the project's staff for "
+        f"`manage.py submitter allow {account.email} --app {app} --manage`, or for the role "
+        f"publisher: `manage.py role give {account.email} publisher`."
+    )
+    raise NotAllowed(msg)
+
+
+def require_manage(account: Account, app: App | None) -> None:
+    """Raise `NotAllowed` if the account may not change the app (None: create apps)."""
+    if account.has_right(Right.MANAGE_APPS) or (app is not None and _manages(account, app)):
+        return
+    what = f"manage app {app}" if app is not None else "create apps"
+    msg = (
+        f"{account} may not {what}. Hint: ask the project's staff to do it, or for the role "
+        f"publisher: `manage.py role give {account.email} publisher`."
+    )
+    raise NotAllowed(msg)
+
+
+def _manages(account: Account, app: App) -> bool:
+    rows = SubmitterApp.objects.filter(submitter__account=account, app=app, may_manage=True)
+    return rows.exists()

@@ -1,0 +1,200 @@
+"""Throttle log-in attempts at every interface, for all processes.
+
+Theory of operation.  An attempt is charged before the account is read and the password checked, so
+that concurrent attempts count as much as sequential ones, and the answer to a refused attempt does
+not depend on whether the account exists.  Three buckets are charged, in order:
+
+1. the network's (a /24 or /64), which also counts queries whether an account exists;
+2. the account's for this network;
+3. the account's for all networks from which it never logged in.
+
+Networks from which the account logged in before skip the third: an attack from any number of other
+networks cannot lock its owner out.  A correct password refunds its charges.  Buckets hold keyed
+hashes of networks and addresses, and exist for unknown addresses too.
+
+`Attempt.door` names the interface in the audit log, such as `lookup_account` or `admin`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from scheduler import sql
+from scheduler.models import Account, LoginNetwork
+from scheduler.people import audit
+from scheduler.people.rules.throttle_limits import NO_NETWORK, Limit, network_of, seconds_to_wait
+
+_DAY = timedelta(days=1)
+
+
+class TooManyAttempts(Exception):
+    """The throttle refuses the attempt. Hint: wait `seconds`, which the message contains."""
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt that was allowed, and the amount charged to each bucket, by key."""
+
+    door: str
+    email: str
+    address: str
+    network: str
+    now: datetime
+    charges: dict[str, timedelta] = field(default_factory=dict)
+
+
+def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
+    """Charge an attempt at an account's password; raises `TooManyAttempts`.
+
+    Call `succeeded` after a correct password, `failed` after a wrong one, and `refund` if the
+    password was not checked.
+    """
+    email = email.strip().lower()[:254]
+    attempt = Attempt(door, email, address, network_of(address), now)
+    config = settings.PROJECT
+    if not config.login_throttle:
+        return attempt
+    window = config.login_throttle_window
+    _charge(
+        attempt,
+        Limit("network", config.login_attempts_per_network, window),
+        attempt.network,
+        f"Too many log-in attempts from your network {attempt.network}.",
+    )
+    _charge(
+        attempt,
+        Limit("account-network", config.login_attempts_per_account_and_network, window),
+        f"{email} {attempt.network}",
+        f"Too many wrong passwords for this account from your network {attempt.network}.",
+    )
+    if not _has_logged_in_from(attempt):
+        _charge(
+            attempt,
+            Limit("account", config.login_attempts_per_account, window),
+            email,
+            "Too many wrong passwords for this account from networks that are new to it.",
+        )
+    return attempt
+
+
+def charge_query(*, door: str, email: str, address: str, now: datetime) -> None:
+    """Charge a query whether an account exists; raises `TooManyAttempts`."""
+    attempt = Attempt(door, email.strip().lower()[:254], address, network_of(address), now)
+    config = settings.PROJECT
+    if config.login_throttle:
+        _charge(
+            attempt,
+            Limit("network", config.login_attempts_per_network, config.login_throttle_window),
+            attempt.network,
+            f"Too many log-in attempts from your network {attempt.network}.",
+        )
+
+
+def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
+    """Charge a new account to its network; raises `TooManyAttempts`."""
+    attempt = Attempt("create_account", email, address, network_of(address), now)
+    config = settings.PROJECT
+    if config.login_throttle and config.accounts_per_network:
+        _charge(
+            attempt,
+            Limit("new-accounts", config.accounts_per_network, _DAY),
+            attempt.network,
+            f"Too many accounts were created from your network {attempt.network} today.",
+        )
+    return attempt
+
+
+def succeeded(attempt: Attempt, account: Account, *, record: bool = True) -> None:
+    """Refund the attempt, store the network, and record a log-in from it at most hourly."""
+    refund(attempt)
+    remembered = {
+        "account_id": account.pk,
+        "network": attempt.network,
+        "now": attempt.now,
+    }
+    if sql.fetch("people/remember_login_network", remembered) and record:
+        _record(audit.Event.LOGIN_SUCCEEDED, attempt, {}, account_id=account.pk)
+
+
+def failed(attempt: Attempt) -> None:
+    """Record a wrong password; its charges stay."""
+    _record(audit.Event.LOGIN_FAILED, attempt, {})
+
+
+def refund(attempt: Attempt) -> None:
+    if attempt.charges:
+        sql.execute(
+            "people/refund_throttle_buckets",
+            {"keys": list(attempt.charges), "charges": list(attempt.charges.values())},
+        )
+
+
+def _charge(attempt: Attempt, limit: Limit, subject: str, message: str) -> None:
+    key = _key(limit, subject)
+    row = sql.fetch_one(
+        "people/charge_throttle_bucket",
+        {"key": key, "interval": limit.interval, "window": limit.window, "now": attempt.now},
+    )
+    if row is None or row["was_allowed"]:
+        attempt.charges[key] = limit.interval
+        return
+    if row["must_record"]:
+        _record(audit.Event.LOGIN_THROTTLED, attempt, {"limit": limit.name})
+    seconds = seconds_to_wait(limit, empty_at=row["empty_at"], now=attempt.now)
+    msg = f"{message} Hint: wait {seconds} seconds, and check e-mail address and password."
+    raise TooManyAttempts(msg, seconds)
+
+
+def _has_logged_in_from(attempt: Attempt) -> bool:
+    since = attempt.now - settings.PROJECT.login_network_kept
+    return LoginNetwork.objects.filter(
+        account__email=attempt.email, network=attempt.network, last_login_at__gt=since
+    ).exists()
+
+
+def _key(limit: Limit, subject: str) -> str:
+    secret = f"throttle {settings.SECRET_KEY}".encode()
+    digest = hmac.new(secret, subject.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    return f"{limit.name}:{digest[:32]}"
+
+
+def _record(
+    event: audit.Event,
+    attempt: Attempt,
+    details: Mapping[str, str],
+    *,
+    account_id: int | None = None,
+) -> None:
+    with attributed(attempt, account_id):
+        audit.record(
+            event,
+            now=attempt.now,
+            subject=audit.claimed_email(attempt.email),
+            details={"door": attempt.door, **details},
+        )
+
+
+@contextmanager
+def attributed(attempt: Attempt | None, account_id: int | None = None) -> Iterator[None]:
+    """Attribute entries to the attempt's address, unless an edge has set an actor."""
+    if attempt is None or audit.current_actor().name:
+        yield
+        return
+    # The column takes addresses only; a zone (fe80::1%eth0) is not part of one.
+    is_address = attempt.network != NO_NETWORK
+    address = attempt.address.partition("%")[0] if is_address else None
+    with audit.acting(
+        account_id=account_id, name=audit.claimed_email(attempt.email), address=address
+    ):
+        yield

@@ -1,1 +1,0 @@
-"""Judgements: facts in, a verdict out [pure]."""

@@ -1,1 +1,0 @@
-"""Reads: rows in, facts or plain dicts out."""

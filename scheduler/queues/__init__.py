@@ -1,0 +1,1 @@
+"""Named queues of work: creation, change and removal."""

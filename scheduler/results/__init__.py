@@ -1,0 +1,1 @@
+"""Results: reports, replication, validation requests and outages."""

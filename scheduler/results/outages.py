@@ -1,0 +1,160 @@
+"""Outages: notices them, records what operators know, moves deadlines by them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from scheduler import sql
+from scheduler.lifecycle import ServerState
+from scheduler.models import Outage, Result
+from scheduler.results.rules.deadline_moves import Span, moved, uncovered
+
+log = logging.getLogger(__name__)
+
+#: The name under which web processes give signs of life.
+WEB = "web"
+NOTICED = "the web processes gave no sign of life"
+
+
+class BadOutage(ValueError):
+    """An outage that cannot have been. Hint: the message says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What one step of moving deadlines came to; `done` if nothing is left to be moved."""
+
+    results: int = 0
+    done: bool = True
+
+
+def beat(*, now: datetime, name: str = WEB) -> datetime | None:
+    """Note a sign of life; since when there was none, if that silence was an outage.
+
+    Several processes may do so at once: a silence is recorded by one of them.
+    """
+    found = sql.fetch_one(
+        "results/beat",
+        {
+            "name": name,
+            "now": now,
+            "outage_after": settings.PROJECT.outage_after,
+            "reason": NOTICED,
+        },
+    )
+    if found is None:
+        return None
+    began_at: datetime = found["began_at"]
+    log.warning(
+        "outage noticed", extra={"since": began_at, "seconds": (now - began_at).total_seconds()}
+    )
+    return began_at
+
+
+def add(began_at: datetime, ended_at: datetime, *, reason: str, now: datetime) -> Outage:
+    """Record an outage that the server itself could not notice; raises `BadOutage`."""
+    check(began_at, ended_at, now=now)
+    return Outage.objects.create(began_at=began_at, ended_at=ended_at, reason=reason)
+
+
+def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
+    """Raise `BadOutage` unless this can have been an outage."""
+    if ended_at <= began_at:
+        msg = (
+            f"The outage ends at {ended_at}, before it began at {began_at}. Hint: FROM comes first."
+        )
+        raise BadOutage(msg)
+    if ended_at > now:
+        msg = f"The outage ends at {ended_at}, which is to come. Hint: add it once it is over."
+        raise BadOutage(msg)
+
+
+def concerned(began_at: datetime, ended_at: datetime) -> int:
+    """How many results in progress have a deadline that such an outage would move."""
+    return Result.objects.filter(
+        server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
+    ).count()
+
+
+def remove(outage_id: int) -> Outage:
+    """Forget an outage; deadlines that it has moved stay so.  Raises `BadOutage`."""
+    with transaction.atomic():
+        outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
+        if outage is None:
+            msg = f"There is no outage {outage_id}. Hint: see `manage.py outage list`."
+            raise BadOutage(msg)
+        outage.delete()
+    outage.pk = outage_id
+    return outage
+
+
+def apply_next(*, now: datetime, limit: int) -> Moved:
+    """Move the deadlines of the next `limit` results by the earliest outage not yet applied.
+
+    Waits for the workunits' locks, in ascending id.  An outage that another process is at counts
+    as not done.
+    """
+    with transaction.atomic():
+        outage = sql.fetch_one("results/lock_outage", {})
+        if outage is None:
+            return Moved(done=not Outage.objects.filter(applied_at=None).exists())
+        spans = _spans_of(outage)
+        after = outage["applied_up_to"]
+        span = {"began_at": outage["began_at"], "ended_at": outage["ended_at"]}
+        step = (
+            sql.fetch_one("results/lock_moved_results", {**span, "after": after, "limit": limit})
+            or {}
+        )
+        results = _move(step, spans, after=after, began_at=outage["began_at"])
+        sql.execute(
+            "results/advance_outage", {"id": outage["id"], "up_to": step["up_to"], "now": now}
+        )
+    return Moved(results=results, done=False)
+
+
+def _spans_of(outage: dict[str, datetime]) -> tuple[Span, ...]:
+    """What of an outage was not counted by those that were applied before."""
+    others = Outage.objects.filter(
+        applied_at__isnull=False,
+        ended_at__gt=outage["began_at"],
+        began_at__lt=outage["ended_at"],
+    )
+    span = Span(outage["began_at"], outage["ended_at"])
+    return uncovered(span, [Span(one.began_at, one.ended_at) for one in others])
+
+
+def _move(
+    step: dict[str, object], spans: tuple[Span, ...], *, after: int, began_at: datetime
+) -> int:
+    if not step["workunit_ids"] or not spans:
+        return 0
+    rows = sql.fetch(
+        "results/read_moved_results",
+        {
+            "workunit_ids": step["workunit_ids"],
+            "after": after,
+            "up_to": step["up_to"],
+            "began_at": began_at,
+        },
+    )
+    changed = []
+    for row in rows:
+        old = (row["report_deadline"], row["credit_deadline"])
+        new = tuple(at and moved(at, sent_at=row["sent_at"], outages=spans) for at in old)
+        if new != old:
+            changed.append((row["id"], *new))
+    if changed:
+        sql.execute(
+            "results/move_deadlines",
+            {
+                "ids": [one[0] for one in changed],
+                "report_deadlines": [one[1] for one in changed],
+                "credit_deadlines": [one[2] for one in changed],
+            },
+        )
+    return len(changed)

@@ -1,0 +1,329 @@
+"""Takes hosts' reports: read, see what arrived, lock, judge, settle, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from scheduler import sql, storage, wakeups
+from scheduler.dispatch.catalog import Records
+from scheduler.dispatch.rules import trust
+from scheduler.hosts.facts import AppFacts, HeldResult, Lesson, Report
+from scheduler.lifecycle import Outcome, ServerState
+from scheduler.results.facts import output_name
+from scheduler.results.rules import reports as policy
+
+
+class StaleReport(RuntimeError):
+    """A result changed under its workunit's lock: somebody moves results without that lock.
+
+    Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One output file of a reported result that the server holds completely."""
+
+    result_id: int
+    position: int
+    name: str
+    digest: storage.Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """Reports with what the server knows of their results; unknown names stay without an id.
+
+    `incomplete` are the results of which an output is not here that must come.  `workunit_ids` and
+    `account_ids` are the workunit and the owner of each result.
+    """
+
+    reports: tuple[Report, ...] = ()
+    ids: Mapping[str, int]
+    workunit_ids: Mapping[int, int] = field(default_factory=dict)
+    account_ids: Mapping[int, int | None] = field(default_factory=dict)
+    arrivals: tuple[Arrival, ...] = ()
+    incomplete: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What became of a host's reports: every name to acknowledge, what was taken, what it teaches.
+
+    `taken` holds the new state of each result whose report counted; `lessons` are those of the
+    host that reports, by app version.
+    """
+
+    acknowledge: tuple[str, ...] = ()
+    taken: Mapping[int, int] = field(default_factory=dict)
+    lessons: Mapping[int, Lesson] = field(default_factory=dict)
+
+
+class _Accepted(NamedTuple):
+    """A report that counts, with times in seconds that can be true."""
+
+    report: Report
+    outcome: Outcome
+    cpu_time: float
+    elapsed_time: float
+
+    @property
+    def state(self) -> int:
+        """The state that the result gets (`lifecycle.ResultState`)."""
+        return ServerState.OVER * 10 + self.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reporter:
+    """Who reports what; `daily_quota` is the project's."""
+
+    reported: Reported
+    account_id: int
+    host_id: int
+    ncpus: int
+    daily_quota: int
+
+
+def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
+    """Find each host's reported results and which of their outputs arrived; no transaction is open.
+
+    The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: not
+    acknowledged, they come again.
+    """
+    taken = [_first_of_each(one)[:most] for one in reports]
+    names = {report.name for one in taken for report in one}
+    rows = sql.fetch("results/read_reported", {"names": list(names)}) if names else []
+    expected = {
+        output_name(row["name"], row["id"], position): (row["id"], position)
+        for row in rows
+        for position in range(len(row["outputs"]))
+    }
+    arrived: dict[int, list[Arrival]] = {}
+    for name, digest in storage.finished_uploads(expected).items():
+        result_id, position = expected[name]
+        arrived.setdefault(result_id, []).append(
+            Arrival(result_id=result_id, position=position, name=name, digest=digest)
+        )
+    by_name = {row["name"]: row for row in rows}
+    return [_reported(one, by_name, arrived) for one in taken]
+
+
+def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
+    first: dict[str, Report] = {}
+    for report in reports:
+        first.setdefault(report.name, report)
+    return tuple(first.values())
+
+
+def _reported(
+    reports: tuple[Report, ...],
+    by_name: Mapping[str, Mapping[str, Any]],
+    arrived: Mapping[int, Sequence[Arrival]],
+) -> Reported:
+    rows = [by_name[report.name] for report in reports if report.name in by_name]
+    return Reported(
+        reports=reports,
+        ids={row["name"]: row["id"] for row in rows},
+        workunit_ids={row["id"]: row["workunit_id"] for row in rows},
+        account_ids={row["id"]: row["account_id"] for row in rows},
+        arrivals=tuple(one for row in rows for one in arrived.get(row["id"], ())),
+        incomplete=frozenset(
+            row["id"] for row in rows if _lacks_some(row["outputs"], arrived.get(row["id"], ()))
+        ),
+    )
+
+
+def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]) -> bool:
+    if len(arrived) == len(outputs):
+        return False
+    here = {one.position for one in arrived}
+    return any(
+        position not in here and not output.get("optional")
+        for position, output in enumerate(outputs)
+    )
+
+
+def without_strangers(reported: Reported, *, account_id: int) -> Reported:
+    """Treat reported results of other accounts as unknown, so that their rows are not locked.
+
+    A report of such a result never counts (`policy.is_taken`).
+    """
+    owned = {i for i, owner in reported.account_ids.items() if owner == account_id}
+    if len(owned) == len(reported.account_ids):
+        return reported
+    return replace(
+        reported,
+        ids={name: i for name, i in reported.ids.items() if i in owned},
+        workunit_ids={i: its for i, its in reported.workunit_ids.items() if i in owned},
+        account_ids=dict.fromkeys(owned, account_id),
+        arrivals=tuple(arrival for arrival in reported.arrivals if arrival.result_id in owned),
+        incomplete=reported.incomplete & owned,
+    )
+
+
+def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
+    """Lock the reported results' workunits, and those that detached hosts held, in one sweep.
+
+    These are the first row locks of the transaction; returns the workunits' ids.
+    """
+    wanted = {workunit_id for report in reported for workunit_id in report.workunit_ids.values()}
+    if detached_host_ids:
+        held = sql.fetch("results/read_workunits_of_hosts", {"host_ids": list(detached_host_ids)})
+        wanted |= {row["workunit_id"] for row in held}
+    if not wanted:
+        return ()
+    rows = sql.fetch("results/lock_workunits", {"workunit_ids": sorted(wanted)})
+    return tuple(row["id"] for row in rows)
+
+
+def record(
+    reporters: Sequence[Reporter],
+    *,
+    results: Iterable[HeldResult],
+    records: Records,
+    apps: Mapping[int, AppFacts],
+    now: datetime,
+) -> list[Settlement]:
+    """Settle the reports of each host; all are acknowledged, those that count are taken.
+
+    The workunits are locked (`lock`), and `results` read since.  A report counts if its result is
+    in progress or was given up, and belongs to the account; any other is acknowledged and ignored
+    (trap 10), and so is a second one of the same result.
+    """
+    known = {result.id: result for result in results}
+    accepted: dict[int, _Accepted] = {}
+    settlements = []
+    for reporter in reporters:
+        mine = _judge(reporter, known, apps, settled=accepted.keys(), now=now)
+        accepted |= mine
+        taught = [
+            (known[result_id], one)
+            for result_id, one in mine.items()
+            if known[result_id].host_id == reporter.host_id
+        ]
+        settlements.append(
+            Settlement(
+                acknowledge=tuple(report.name for report in reporter.reported.reports),
+                taken={result_id: one.state for result_id, one in mine.items()},
+                lessons=_lessons(taught, records, apps, reporter.daily_quota),
+            )
+        )
+    if accepted:
+        arrivals = [one for reporter in reporters for one in reporter.reported.arrivals]
+        _settle(accepted, arrivals, now=now)
+    return settlements
+
+
+def as_settled(
+    results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
+) -> list[HeldResult]:
+    """The results once reports are settled; of those that counted, only the listed ones matter."""
+    states = {i: state for one in settlements for i, state in one.taken.items()}
+    left = [one for one in results if one.id not in states or one.name in listed]
+    return [one._replace(state=states[one.id]) if one.id in states else one for one in left]
+
+
+def _judge(
+    reporter: Reporter,
+    known: Mapping[int, HeldResult],
+    apps: Mapping[int, AppFacts],
+    *,
+    settled: Collection[int],
+    now: datetime,
+) -> dict[int, _Accepted]:
+    """The reports of one host that count, by result."""
+    accepted: dict[int, _Accepted] = {}
+    for report in reporter.reported.reports:
+        result = known.get(reporter.reported.ids.get(report.name, 0))
+        if (
+            result is None
+            or result.id in settled
+            or not policy.is_taken(
+                state=result.state, owner=result.account_id, reporter=reporter.account_id
+            )
+        ):
+            continue
+        times = policy.sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
+        app = apps[result.app_id]
+        outcome = policy.outcome(
+            report,
+            rule=app.success_rule,
+            launched=app.is_launched,
+            complete=result.id not in reporter.reported.incomplete,
+        )
+        accepted[result.id] = _Accepted(report, outcome, *times)
+    return accepted
+
+
+def _lessons(
+    taught: Iterable[tuple[HeldResult, _Accepted]],
+    records: Records,
+    apps: Mapping[int, AppFacts],
+    daily_quota: int,
+) -> dict[int, Lesson]:
+    """How errors and successes change a host's quotas (PROTOCOL 10.5)."""
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    had_errors: set[int] = set()
+    for result, one in taught:
+        version_id = result.app_version_id
+        if version_id is None or result.host_id is None:
+            continue
+        if version_id not in before:
+            record = records.get((result.host_id, version_id))
+            before[version_id] = after[version_id] = record["max_results_per_day"] if record else 0
+        own = apps[result.app_id].daily_quota
+        quota = daily_quota if own is None else own
+        if one.outcome is Outcome.SUCCESS:
+            after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
+        elif policy.is_the_hosts_fault(one.report):
+            after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
+            had_errors.add(version_id)
+    return {
+        version_id: Lesson(
+            app_version_id=version_id,
+            had_errors=version_id in had_errors,
+            quota_before=quota,
+            quota_after=after[version_id],
+        )
+        for version_id, quota in before.items()
+    }
+
+
+def _settle(
+    accepted: Mapping[int, _Accepted], arrivals: Iterable[Arrival], *, now: datetime
+) -> None:
+    rows = [accepted[result_id] for result_id in sorted(accepted)]
+    # Two hosts may report one result: it arrived once.
+    files = {(one.result_id, one.position): one for one in arrivals if one.result_id in accepted}
+    settled = sql.fetch(
+        "results/settle_reports",
+        {
+            "now": now,
+            "result_ids": sorted(accepted),
+            "outcomes": [int(row.outcome) for row in rows],
+            "client_states": [row.report.client_state for row in rows],
+            "exit_statuses": [row.report.exit_status for row in rows],
+            "cpu_times": [row.cpu_time for row in rows],
+            "elapsed_times": [row.elapsed_time for row in rows],
+            "peak_working_sets": [row.report.peak_working_set_bytes for row in rows],
+            "peak_swaps": [row.report.peak_swap_bytes for row in rows],
+            "peak_disks": [row.report.peak_disk_bytes for row in rows],
+            # PostgreSQL's text takes every character but NUL.
+            "stderrs": [row.report.stderr.replace("\x00", "") for row in rows],
+            "file_result_ids": [arrival.result_id for arrival in files.values()],
+            "file_positions": [arrival.position for arrival in files.values()],
+            "file_names": [arrival.name for arrival in files.values()],
+            "file_sizes": [arrival.digest.nbytes for arrival in files.values()],
+            "file_md5s": [arrival.digest.md5 for arrival in files.values()],
+            "file_sha256s": [arrival.digest.sha256 for arrival in files.values()],
+        },
+    )
+    if missed := set(accepted) - {row["result_id"] for row in settled}:
+        raise StaleReport(
+            f"Results {sorted(missed)[:10]} changed although their workunits were locked."
+        )
+    wakeups.after_commit("transitioner")

@@ -1,0 +1,1 @@
+"""Judgements of results: facts in, a verdict out [pure]."""

@@ -1,0 +1,319 @@
+"""What a workunit needs next, and why: the transitioner's mind [pure].
+
+Sources: PROTOCOL 9.3 (BOINC's order of decisions), corrected by the law: time-outs belong to the
+timeout checker, the canonical result to the validator; cancelling, holding, expiry, giving up what
+nobody may have and validating anew are requests in columns, on which this judgement acts.
+
+**Limits** have one meaning: so many may be had, and the next one ends the workunit.  Counted are
+for `max_error_results` failed results, for `max_timeouts` those that did not reply, for
+`max_success_results` successes of which not enough agree, for `max_total_results` all; the next
+one of these is not even made.  docs/replication.md tells it to scientists.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from scheduler.lifecycle import (
+    AssimilateState,
+    Axis,
+    Because,
+    Outcome,
+    ReleaseState,
+    ResultState,
+    ServerState,
+    ValidateState,
+)
+from scheduler.results.rules.settled import judge_settled
+from scheduler.results.rules.verdicts import BIRTH, Counts, ResultMove, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from scheduler.results.facts import ResultFacts, WorkunitFacts
+
+__all__ = ["BIRTH", "Counts", "ResultMove", "Verdict", "judge"]
+
+#: The exit status of a result that the volunteer aborted: no fault of the workunit.
+EXIT_ABORTED_BY_USER: Final = 203
+#: The safety net: an open workunit is looked at again after so long, or so many delay bounds.
+LOOK_AGAIN_AFTER: Final = timedelta(days=10)
+LOOK_AGAIN_DELAY_BOUNDS: Final = 1.5
+#: Where an app ends what no other host may have: hosts come and go without waking a workunit.
+HOSTS_CHANGE_WITHIN: Final = timedelta(hours=1)
+
+# Plain integers: a pass makes these comparisons for every result of every workunit it looks at.
+_INACTIVE, _UNSENT = int(ServerState.INACTIVE), int(ServerState.UNSENT)
+_IN_PROGRESS = int(ServerState.IN_PROGRESS)
+_SUCCESS, _NO_REPLY = int(Outcome.SUCCESS), int(Outcome.NO_REPLY)
+_ERRORS = (int(Outcome.CLIENT_ERROR), int(Outcome.VALIDATE_ERROR))
+_NEVER_SENT = (int(Outcome.DIDNT_NEED), int(Outcome.COULDNT_SEND))
+_V_INIT, _V_INCONCLUSIVE = int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE)
+_USABLE = (_V_INIT, int(ValidateState.VALID), _V_INCONCLUSIVE)
+_JUDGED = (int(ValidateState.VALID), int(ValidateState.INVALID), _V_INCONCLUSIVE)
+
+
+def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
+    """What this workunit needs next; never raises, and judging twice changes nothing more."""
+    counts = count(workunit.results)
+    if may_be_reopened(workunit):
+        return _reopen(workunit, counts, now=now)
+    has_answer = workunit.canonical_result_id is not None
+    failures = () if has_answer or workunit.error_mask else failures_of(workunit, counts, now=now)
+    if has_answer or workunit.error_mask or failures:
+        return judge_settled(workunit, counts, failures, now=now)
+    release = (
+        workunit.release_state == ReleaseState.INACTIVE and workunit.pending_dependency_count == 0
+    )
+    may_run = release or workunit.release_state == ReleaseState.RELEASED
+    is_early = workunit.start_after is not None and workunit.start_after > now
+    return Verdict(
+        workunit,
+        counts,
+        replicas=replicas_wanted(workunit, counts) if may_run and not is_early else 0,
+        validate=not workunit.need_validate and _is_worth_validating(workunit, counts, now=now),
+        release=release,
+        reset_class=_only_errors_came(workunit, counts),
+        result_moves=tuple(_holds_and_releases(workunit.results, may_run=may_run)),
+        look_again_at=_next_look_while_open(workunit, counts, now=now),
+    )
+
+
+def may_be_reopened(workunit: WorkunitFacts) -> bool:
+    """Whether staff's wish to validate anew can be met: not once it failed or was handed on."""
+    return (
+        workunit.revalidate_requested_at is not None
+        and not workunit.error_mask
+        and workunit.assimilate_state != AssimilateState.DONE
+    )
+
+
+def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdict:
+    """Take back what was said of the successes, and the answer; judged anew at once after that."""
+    return Verdict(
+        workunit,
+        counts,
+        reopen=True,
+        result_moves=tuple(
+            ResultMove(
+                r.id, Axis.VALIDATION, r.validate_state, ValidateState.INIT, Because.REVALIDATION
+            )
+            for r in workunit.results
+            if r.outcome == _SUCCESS and r.validate_state in _JUDGED
+        ),
+        look_again_at=now,
+    )
+
+
+def count(results: Iterable[ResultFacts]) -> Counts:
+    """Count results by what they mean for the workunit (PROTOCOL 9.3)."""
+    total = unsent = in_progress = ever_sent = 0
+    successes = fresh = inconclusive = errors = timeouts = given_up = unsendable = 0
+    for result in results:
+        total += 1
+        if result.server_state in (_INACTIVE, _UNSENT):
+            unsent += 1
+            continue
+        # The law lets only the unsent end so: whatever else is over was sent once.
+        ever_sent += result.outcome not in _NEVER_SENT
+        if result.server_state == _IN_PROGRESS:
+            in_progress += 1
+        elif result.outcome == _SUCCESS:
+            successes += result.validate_state in _USABLE
+            fresh += result.validate_state == _V_INIT
+            inconclusive += result.validate_state == _V_INCONCLUSIVE
+        elif result.outcome in _ERRORS:
+            aborted = result.exit_status == EXIT_ABORTED_BY_USER
+            is_abort = aborted and result.outcome == Outcome.CLIENT_ERROR
+            errors += not is_abort
+            given_up += is_abort
+        elif result.outcome == _NO_REPLY:
+            timeouts += 1
+            given_up += 1
+        elif result.outcome == Outcome.CLIENT_DETACHED:
+            given_up += 1
+        else:
+            unsendable += result.outcome == Outcome.COULDNT_SEND
+    return Counts(
+        total=total,
+        unsent=unsent,
+        in_progress=in_progress,
+        successes=successes,
+        fresh=fresh,
+        inconclusive=inconclusive,
+        errors=errors,
+        timeouts=timeouts,
+        given_up=given_up,
+        unsendable=unsendable,
+        ever_sent=ever_sent,
+    )
+
+
+def effective_target(workunit: WorkunitFacts, counts: Counts) -> int:
+    """How many usable results are wanted: one more than disagree, if all of them disagree."""
+    if counts.successes and counts.successes == counts.inconclusive:
+        return max(workunit.target_nresults, counts.inconclusive + 1)
+    return workunit.target_nresults
+
+
+def replicas_wanted(workunit: WorkunitFacts, counts: Counts) -> int:
+    """How many results to make now, within `max_total_results`.
+
+    None of a broadcast workunit: each host that asks is made a result of its own.
+    """
+    if workunit.broadcast:
+        return 0
+    needed = effective_target(workunit, counts) - counts.alive
+    return max(0, min(needed, workunit.max_total_results - counts.total))
+
+
+def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tuple[Because, ...]:
+    """Why a workunit without an answer must be given up; empty if it need not.
+
+    The first reason is the move's; all of them are bits of the error mask.
+    """
+    found = (
+        (Because.CANCELLED, workunit.cancel_requested_at is not None),
+        (Because.DEPENDENCY_FAILED, dependency_failed(workunit)),
+        (Because.EXPIRED, _has_expired(workunit, counts, now=now)),
+        (
+            Because.UNSENDABLE,
+            _is_unsendable(workunit, counts) or has_no_other_host(workunit, counts, now=now),
+        ),
+        (Because.TOO_MANY_ERRORS, has_too_many_errors(workunit, counts)),
+        (Because.TOO_MANY_TIMEOUTS, has_too_many_timeouts(workunit, counts)),
+        (Because.TOO_MANY_SUCCESSES, has_too_many_successes(workunit, counts)),
+        (Because.TOO_MANY_RESULTS, _is_out_of_results(workunit, counts)),
+    )
+    reasons = tuple(because for because, applies in found if applies)
+    return (*reasons, Because.NO_AGREEMENT) if _nobody_agrees(reasons, counts) else reasons
+
+
+def dependency_failed(workunit: WorkunitFacts) -> bool:
+    """Whether the batch that its own one follows came to nothing."""
+    return workunit.dependency_failed_at is not None
+
+
+def has_too_many_errors(workunit: WorkunitFacts, counts: Counts) -> bool:
+    """Whether more results failed than `max_error_results`; a broadcast bears any number."""
+    return counts.errors > workunit.max_error_results and not workunit.broadcast
+
+
+def has_too_many_timeouts(workunit: WorkunitFacts, counts: Counts) -> bool:
+    """Whether more results did not reply than `max_timeouts`, if that is set."""
+    limit = workunit.max_timeouts
+    return limit is not None and counts.timeouts > limit and not workunit.broadcast
+
+
+def has_too_many_successes(workunit: WorkunitFacts, counts: Counts) -> bool:
+    """Whether more than `max_success_results` were compared and not enough of them agree."""
+    limit = workunit.max_success_results
+    return counts.fresh == 0 and counts.inconclusive > limit and not workunit.broadcast
+
+
+def _is_out_of_results(workunit: WorkunitFacts, counts: Counts) -> bool:
+    """Whether all results that may still be had cannot be the answer; then none of them is made."""
+    # BOINC fails here even if results under way could still make the quorum; we wait for those.
+    alive = counts.alive + replicas_wanted(workunit, counts)
+    needs_more = effective_target(workunit, counts) > alive
+    has_hope = alive >= workunit.min_quorum and alive > counts.inconclusive
+    return needs_more and not has_hope and not workunit.broadcast
+
+
+def _nobody_agrees(reasons: tuple[Because, ...], counts: Counts) -> bool:
+    """Whether the end came although answers did: they were compared, and none is believed."""
+    ends = {Because.TOO_MANY_SUCCESSES, Because.TOO_MANY_RESULTS, Because.EXPIRED}
+    return counts.inconclusive > 0 and counts.fresh == 0 and not ends.isdisjoint(reasons)
+
+
+def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
+    """Whether its end came, or its latest start and what is under way cannot be the answer.
+
+    Nothing is sent after the latest start, not even in place of what failed.  A broadcast workunit
+    is judged at its end: it has expired if nothing came that could be.
+    """
+    cannot_start = _has_passed(workunit.start_before, now)
+    if workunit.broadcast:
+        is_lost = cannot_start and not counts.ever_sent
+    else:
+        has_hope = counts.in_progress > 0 or _is_worth_validating(workunit, counts, now=now)
+        is_lost = cannot_start and not has_hope
+    is_judged_now = workunit.broadcast and _is_worth_validating(workunit, counts, now=now)
+    return is_lost or (_has_passed(workunit.end_before, now) and not is_judged_now)
+
+
+def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
+    """Whether a result could not be sent, or is asked to be given up and is still not sent."""
+    return counts.unsendable > 0 or (
+        workunit.unsendable_at is not None
+        and any(result.server_state == _UNSENT for result in workunit.results)
+    )
+
+
+def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
+    """Whether the app ends a workunit of which every account that is about had its turn.
+
+    Only where another result would be needed: nothing is under way or waits for validation.
+    """
+    return (
+        workunit.all_tried is True
+        and counts.ever_sent > 0
+        and counts.in_progress == 0
+        and workunit.release_state == ReleaseState.RELEASED
+        and not workunit.broadcast
+        and not workunit.need_validate
+        and not _is_worth_validating(workunit, counts, now=now)
+    )
+
+
+def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
+    """Whether there are enough successes, and one that was never compared.
+
+    Those of a broadcast workunit wait for its end.
+    """
+    is_open_broadcast = workunit.broadcast and not _has_passed(workunit.end_before, now)
+    return counts.fresh > 0 and counts.successes >= workunit.min_quorum and not is_open_broadcast
+
+
+def _only_errors_came(workunit: WorkunitFacts, counts: Counts) -> bool:
+    # The class of hosts, or the app version, may be what fails: let another try.
+    is_bound = workunit.hr_class != 0 or workunit.app_version_id is not None
+    return (
+        is_bound
+        and counts.errors > 0
+        and not (counts.successes or counts.in_progress or counts.given_up)
+    )
+
+
+def _holds_and_releases(results: Iterable[ResultFacts], *, may_run: bool) -> Iterable[ResultMove]:
+    for result in results:
+        if result.server_state == _UNSENT and not may_run:
+            yield ResultMove(
+                result.id, Axis.RESULT, ResultState.UNSENT, ResultState.INACTIVE, Because.HELD
+            )
+        elif result.server_state == _INACTIVE and may_run:
+            yield ResultMove(
+                result.id, Axis.RESULT, ResultState.INACTIVE, ResultState.UNSENT, Because.RELEASED
+            )
+
+
+def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> datetime:
+    """The next moment at which a clock alone changes this judgement; the safety net at the latest.
+
+    Source: PROTOCOL 9.3, step 9.  Should a wake-up ever be lost, the workunit is only late by it.
+    """
+    bound = workunit.delay_bound
+    times = [
+        now + max(LOOK_AGAIN_AFTER, bound * LOOK_AGAIN_DELAY_BOUNDS if bound else LOOK_AGAIN_AFTER)
+    ]
+    clocks = (workunit.start_after, workunit.start_before, workunit.end_before)
+    times += [at for at in clocks if at is not None]
+    if workunit.all_tried is not None and counts.ever_sent and not counts.in_progress:
+        times.append(now + HOSTS_CHANGE_WITHIN)
+    return min(at for at in times if at > now)
+
+
+def _has_passed(at: datetime | None, now: datetime) -> bool:
+    return at is not None and at <= now

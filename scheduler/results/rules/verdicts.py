@@ -1,0 +1,159 @@
+"""What the transitioner's judgement says, and how the law names it [pure]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler.lifecycle import (
+    ERROR_BITS,
+    NOTHING,
+    Actor,
+    AssimilateState,
+    Axis,
+    Because,
+    FileDeleteState,
+    Move,
+    ReleaseState,
+    ResultState,
+    WorkunitState,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from scheduler.results.facts import WorkunitFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many of a workunit's results are where.
+
+    `successes` are those that may still agree or already do: one found invalid, or that nobody
+    will check, is none.
+    `fresh` successes were never compared; `unjudged` are fresh or inconclusive.
+    """
+
+    total: int = 0
+    unsent: int = 0
+    in_progress: int = 0
+    successes: int = 0
+    fresh: int = 0
+    inconclusive: int = 0
+    errors: int = 0
+    timeouts: int = 0
+    given_up: int = 0
+    unsendable: int = 0
+    ever_sent: int = 0
+
+    @property
+    def unjudged(self) -> int:
+        """Successes of which nobody has said VALID or INVALID."""
+        return self.fresh + self.inconclusive
+
+    @property
+    def alive(self) -> int:
+        """Results that may still bring, or have brought, something usable."""
+        return self.unsent + self.in_progress + self.successes
+
+
+@dataclass(frozen=True, slots=True)
+class ResultMove:
+    """One move of one result, as the law names it; always by the transitioner."""
+
+    result_id: int
+    axis: Axis
+    source: int
+    target: int
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done to a workunit now; nothing of it is done yet.
+
+    `replicas` results are to be made; `validate` sets ``need_validate``; `failures` become the
+    error mask; `reopen` takes the answer back, as staff asked; `look_again_at` is None when only an
+    event, no clock, can change this judgement.
+    """
+
+    workunit: WorkunitFacts
+    counts: Counts
+    replicas: int = 0
+    validate: bool = False
+    release: bool = False
+    reset_class: bool = False
+    reopen: bool = False
+    failures: tuple[Because, ...] = ()
+    assimilate: Because | None = None
+    delete_inputs: bool = False
+    result_moves: tuple[ResultMove, ...] = ()
+    look_again_at: datetime | None = None
+
+    @property
+    def error_mask(self) -> int:
+        """The workunit's error mask after this verdict."""
+        mask = self.workunit.error_mask
+        for because in self.failures:
+            mask |= int(ERROR_BITS[because])
+        return mask
+
+    @property
+    def workunit_moves(self) -> tuple[Move, ...]:
+        """The workunit's own moves, as the law names them."""
+        moves = []
+        if self.reopen:
+            moves += self._reopenings()
+        if self.release:
+            moves.append(_RELEASED)
+        if self.failures:
+            moves.append(_FAILED[self.failures[0]])
+        if self.assimilate is not None:
+            moves.append(_ASSIMILATE[self.assimilate])
+        if self.delete_inputs:
+            moves.append(_DELETE_INPUTS)
+        return tuple(moves)
+
+    def _reopenings(self) -> list[Move]:
+        """What is taken back of a workunit that has, or had, its answer."""
+        had_answer = self.workunit.canonical_result_id is not None
+        was_handed_on = self.workunit.assimilate_state == AssimilateState.READY
+        return [_REOPENED] * had_answer + [_NOT_HANDED_ON] * was_handed_on
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether any state changes; looking again at another time is no change."""
+        return bool(
+            self.replicas
+            or self.validate
+            or self.reset_class
+            or self.reopen
+            or self.result_moves
+            or self.workunit_moves
+        )
+
+
+def _move(axis: Axis, source: int, target: int, because: Because) -> Move:
+    return Move(axis, source, target, because, Actor.TRANSITIONER)
+
+
+#: The births of results, and the workunit's own moves, looked up once.
+BIRTH = _move(Axis.RESULT, NOTHING, ResultState.UNSENT, Because.REPLICA_NEEDED)
+_RELEASED = _move(
+    Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, Because.DEPENDENCIES_MET
+)
+_REOPENED = _move(Axis.WORKUNIT, WorkunitState.CANONICAL, WorkunitState.OPEN, Because.REVALIDATION)
+_NOT_HANDED_ON = _move(
+    Axis.ASSIMILATION, AssimilateState.READY, AssimilateState.INIT, Because.REVALIDATION
+)
+_FAILED = {
+    because: _move(Axis.WORKUNIT, WorkunitState.OPEN, WorkunitState.FAILED, because)
+    for because in ERROR_BITS
+}
+_ASSIMILATE = {
+    because: _move(Axis.ASSIMILATION, AssimilateState.INIT, AssimilateState.READY, because)
+    for because in (Because.CANONICAL_FOUND, Because.WORKUNIT_FAILED)
+}
+_DELETE_INPUTS = _move(
+    Axis.WORKUNIT_FILES, FileDeleteState.INIT, FileDeleteState.READY, Because.NO_LONGER_NEEDED
+)

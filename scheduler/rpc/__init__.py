@@ -1,1 +1,0 @@
-"""Face 1: what volunteers' clients talk to."""

@@ -1,0 +1,1 @@
+"""Files of app versions: packages, archives, app trees, the launcher."""

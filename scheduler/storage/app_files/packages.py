@@ -1,0 +1,307 @@
+"""Packages: folders, archives and files from which app versions are published."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import stat
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from scheduler.storage.app_files import archives
+from scheduler.storage.app_files.archives import UnreadablePackage, check_size, is_link
+from scheduler.storage.downloads import Staged, stage_file
+from scheduler.storage.names import download_path
+from scheduler.storage.remote import store
+
+_CHUNK: Final = 1 << 20
+#: So long is a description or a signature at most.
+_MAX_TEXT: Final = 1 << 20
+#: A signature by a 1024-bit key has 264 characters.
+_MAX_SIGNATURE: Final = 4096
+#: The manifest that the signing tool reads beside the files to be signed.
+MANIFEST: Final = "to-sign.json"
+#: What a killed process has left is swept out when it is so old; seconds.
+_OLD: Final = 86_400
+#: What begins like this is meant to be started; archives made on Windows cannot say so.
+_PROGRAMS: Final = (b"#!", b"\x7fELF")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The paths of the files by relative name, and which of the files are executable."""
+
+    files: dict[str, str]
+    executables: frozenset[str]
+    #: It was an archive or a folder, not one file.
+    several: bool = True
+
+
+@contextmanager
+def workshop() -> Iterator[Path]:
+    """A folder beside the project's files, for what is not published yet; gone afterwards."""
+    top = Path(settings.VAR_DIR) / "workshop"
+    top.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=top) as folder:
+        # The folder that was just made has the file system's own clock.
+        now = Path(folder).stat().st_mtime
+        for left in top.iterdir():
+            with suppress(OSError):
+                if now - left.stat().st_mtime > _OLD:
+                    shutil.rmtree(left)
+        yield Path(folder)
+
+
+@contextmanager
+def published(name: str) -> Iterator[Path]:
+    """A path by which a published file can be read, fetched from the store if it lives there.
+
+    Raises FileNotFoundError, `StoreAway`, `StoreError`.
+    """
+    path, away = download_path(name), store()
+    if away is None or path.exists():
+        yield path
+        return
+    stream, _, _ = away.open(name)
+    with workshop() as folder, stream:
+        copy_of = folder / name
+        with copy_of.open("wb") as target:
+            shutil.copyfileobj(stream, target, _CHUNK)
+        yield copy_of
+
+
+@contextmanager
+def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
+    """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (called `name`).
+
+    Raises `UnreadablePackage` for what does not exist, for links that lead out and devices, for
+    names twice, for what is damaged and for more than `archives.MAX_BYTES`.  Links to another
+    member are copies of it.  Names are judged by `apps.rules.packaging`.
+    """
+    path = Path(path)
+    name = name or path.name
+    with workshop() as folder:
+        if path.is_dir():
+            yield _folder(path)
+        elif not path.is_file():
+            msg = f"There is no file or folder {path}. Hint: check the path."
+            raise UnreadablePackage(msg)
+        elif archives.is_archive(path):
+            with archives.reading(name):
+                found = _unpack(path, name, folder)
+            yield found
+        else:
+            check_size(path.stat().st_size, name)
+            executable = {name} if path.stat().st_mode & stat.S_IXUSR else set()
+            yield Source({name: str(path)}, frozenset(executable), several=False)
+
+
+@contextmanager
+def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
+    """Write files that somebody sends, each a name and its bytes in pieces, and read them.
+
+    One file is read as `open_package` does; several are taken as they are.
+    """
+    with workshop() as folder:
+        total = 0
+        source = Source({}, frozenset())
+        executables = set()
+        for number, (name, chunks) in enumerate(files):
+            if name in source.files:
+                msg = f"Two files are called {name}. Hint: send each file once."
+                raise UnreadablePackage(msg)
+            path = folder / str(number)
+            with path.open("xb") as file:
+                for chunk in chunks:
+                    total += len(chunk)
+                    check_size(total, name)
+                    file.write(chunk)
+            source.files[name] = str(path)
+            if any(begins_with(str(path), start) for start in _PROGRAMS):
+                executables.add(name)
+        if len(files) == 1:
+            [(name, only)] = source.files.items()
+            with open_package(only, name=name) as found:
+                yield found
+        else:
+            yield Source(source.files, frozenset(executables))
+
+
+def stage_program(source: Source) -> Staged:
+    """Pack the files anew, as one .tar.gz that is the same whenever the files are.
+
+    It has regular files and nothing else, sorted, with two kinds of modes, and no times or owners.
+    """
+    with tempfile.TemporaryFile(dir=settings.VAR_DIR) as packed:
+        with (
+            gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as zipped,
+            tarfile.open(mode="w", fileobj=zipped, format=tarfile.GNU_FORMAT) as archive,
+        ):
+            for name in sorted(source.files):
+                path = Path(source.files[name])
+                info = tarfile.TarInfo(name)
+                info.size = path.stat().st_size
+                info.mode = 0o755 if name in source.executables else 0o644
+                with path.open("rb") as content:
+                    archive.addfile(info, content)
+        packed.seek(0)
+        return stage_file(packed)
+
+
+def _folder(path: Path) -> Source:
+    files: dict[str, str] = {}
+    executables = set()
+    total = 0
+    for member in sorted(path.rglob("*")):
+        name = member.relative_to(path).as_posix()
+        status = member.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise is_link(str(path), name)
+        total += status.st_size
+        check_size(total, str(path))
+        files[name] = str(member)
+        if status.st_mode & stat.S_IXUSR:
+            executables.add(name)
+    return Source(files, frozenset(executables))
+
+
+def _unpack(path: Path, archive: str, folder: Path) -> Source:
+    files: dict[str, str] = {}
+    executables = set()
+    links: dict[str, str] = {}
+    total = 0
+    members = archives.members(path, archive)
+    for number, (name, content, executable, link) in enumerate(members):
+        if name in files or name in links:
+            msg = f"{archive} has {name} twice. Hint: make the archive anew."
+            raise UnreadablePackage(msg)
+        if content is None:
+            links[name] = link
+            continue
+        target = folder / str(number)
+        start = b""
+        with target.open("xb") as file:
+            while chunk := content.read(_CHUNK):
+                start = start or chunk[:4]
+                total += len(chunk)
+                check_size(total, archive)
+                file.write(chunk)
+        files[name] = str(target)
+        if executable or start.startswith(_PROGRAMS):
+            executables.add(name)
+    for name in links:
+        end = _followed(name, links)
+        if end not in files:
+            raise is_link(archive, name)
+        total += Path(files[end]).stat().st_size
+        check_size(total, archive)
+        files[name] = files[end]
+        if end in executables:
+            executables.add(name)
+    return Source(files, frozenset(executables))
+
+
+def _followed(name: str, links: dict[str, str]) -> str:
+    """The name at the end of a chain of links; one that goes round ends at itself."""
+    seen = {name}
+    while name in links and links[name] not in seen:
+        name = links[name]
+        seen.add(name)
+    return name
+
+
+def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:
+    """The files of a package by name: those that are `wanted` read, the others as paths."""
+    found: dict[str, bytes | str] = {}
+    for name, path in source.files.items():
+        if wanted(name):
+            with Path(path).open("rb") as file:
+                found[name] = file.read(_MAX_TEXT)
+        else:
+            found[name] = path
+    return found
+
+
+def write_prepared(
+    folder: str | Path, contents: Mapping[str, Staged], facts: Mapping[str, object]
+) -> None:
+    """Write contents by relative name into a new folder, with a manifest for the signing tool.
+
+    Raises `UnreadablePackage` if the folder has files already.
+    """
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()):
+        msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
+        raise UnreadablePackage(msg)
+    if MANIFEST in contents:
+        msg = f"The package has a file {MANIFEST}, the name of the signing tool's list."
+        raise UnreadablePackage(f"{msg} Hint: give it another name.")
+    listed = []
+    for name, staged in sorted(contents.items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with staged.open() as source, path.open("xb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+        digest = staged.digest
+        listed.append(
+            {"name": name, "nbytes": digest.nbytes, "sha256": digest.sha256, "md5": digest.md5}
+        )
+    manifest = {**facts, "files": listed}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def read_signatures(path: str | Path) -> dict[str, str]:
+    """Return the texts of the `.sig` files below a folder, or of one file, by relative name.
+
+    Raises `UnreadablePackage` if no such file exists.
+    """
+    top = Path(path)
+    paths = sorted(top.rglob("*.sig")) if top.is_dir() else [top]
+    try:
+        texts = {
+            (file.relative_to(top).as_posix() if file != top else file.name): _signature_text(file)
+            for file in paths
+        }
+    except OSError as error:
+        msg = f"{error.filename} cannot be read: {error.strerror}. Hint: check the path."
+        raise UnreadablePackage(msg) from error
+    if not texts:
+        msg = f"There are no .sig files in {top}. Hint: make them by `python3 sign.py sign {top}`."
+        raise UnreadablePackage(msg)
+    return texts
+
+
+def read_key_text(path: str | Path) -> str:
+    """Return the text of a public key or a signature; raises `UnreadablePackage`."""
+    try:
+        return _signature_text(Path(path))
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror}. Hint: check the path."
+        raise UnreadablePackage(msg) from error
+
+
+def _signature_text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MAX_SIGNATURE).decode("ascii", "replace").strip() + "\n"
+
+
+def begins_with(path: str, start: bytes) -> bool:
+    """Whether a file begins with some bytes."""
+    with Path(path).open("rb") as file:
+        return file.read(len(start)) == start
+
+
+def first_line_ends_with(path: str, end: bytes) -> bool:
+    """Whether what stands before a file's first newline ends with some bytes."""
+    with Path(path).open("rb") as file:
+        return file.readline(_CHUNK).removesuffix(b"\n").endswith(end)

@@ -1,1 +1,0 @@
-"""The wire: BOINC's XML to messages and back, knowing no domain."""

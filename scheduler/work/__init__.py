@@ -1,0 +1,1 @@
+"""Workunits and batches: cancel, retry, collect, progress, explanation."""

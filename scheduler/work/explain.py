@@ -1,0 +1,316 @@
+"""Reads one workunit as the transitioner reads it, with its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import F, Max, QuerySet
+
+from scheduler.dispatch.catalog import ANONYMOUS
+from scheduler.dispatch.rules import sendability
+from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
+from scheduler.lifecycle import Axis, Outcome, ServerState, next_moves
+from scheduler.models import (
+    AppVersion,
+    Heartbeat,
+    Host,
+    Refusal,
+    Result,
+    ScienceFailure,
+    Workunit,
+)
+from scheduler.models.science import OneResultPer
+from scheduler.results.facts import (
+    JOINED,
+    RESULT_COLUMNS,
+    WORKUNIT_COLUMNS,
+    ResultFacts,
+    WorkunitFacts,
+)
+from scheduler.results.rules.deadline_moves import is_silent
+from scheduler.work.last_error import ERRORS, last_error
+from scheduler.work.rules.explanation import (
+    AllTried,
+    Parked,
+    Refused,
+    Surroundings,
+    at,
+    explain,
+    explain_result,
+    explain_sending,
+)
+from scheduler.work.timeline import describe_move, moves_of
+
+
+class UnknownName(LookupError):
+    """Neither a workunit nor a result has this name. Hint: finished ones are in the archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a timeline."""
+
+    at: datetime
+    subject: str
+    axis: str
+    source: str
+    target: str
+    because: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where a workunit or a result is, how it came there, and what it waits for."""
+
+    kind: str
+    name: str
+    workunit: str
+    timeline: tuple[Step, ...]
+    reasons: tuple[str, ...]
+    may_happen: tuple[str, ...]
+    ledger_is_on: bool
+
+
+def explanation_of(name: str, *, now: datetime) -> Explanation:
+    """Explain a workunit or a result by its name; raises `UnknownName`."""
+    result = Result.objects.filter(name=name).values("id", "workunit_id").first()
+    if result is not None:
+        facts = workunit_facts(result["workunit_id"])
+        own = next(one for one in facts.results if one.id == result["id"])
+        around = surroundings_of(facts, now=now)
+        is_unsent = own.server_state == ServerState.UNSENT
+        error = last_error(id=own.id) if own.outcome in ERRORS else None
+        reasons = (
+            *explain_result(own),
+            *([error.sentence] if error is not None else []),
+            *(explain_sending(around) if is_unsent else ()),
+            *_waits_of(own, now=now),
+        )
+        may_happen = tuple(str(move) for move in next_moves(Axis.RESULT, _state(own)))
+        timeline = timeline_of(facts, result_id=own.id)
+        return Explanation(
+            "result", name, facts.name, timeline, reasons, may_happen, settings.PROJECT.ledger
+        )
+    workunit_id = Workunit.objects.filter(name=name).values_list("id", flat=True).first()
+    if workunit_id is None:
+        msg = (
+            f"There is no workunit or result named {name!r}. "
+            "Hint: finished ones are dropped; try `manage.py archive show NAME`."
+        )
+        raise UnknownName(msg)
+    return explanation_of_workunit(workunit_id, now=now)
+
+
+def explanation_of_workunit(workunit_id: int, *, now: datetime) -> Explanation:
+    """Explain a workunit by its id; raises Workunit.DoesNotExist."""
+    facts = workunit_facts(workunit_id)
+    return Explanation(
+        "workunit",
+        facts.name,
+        facts.name,
+        timeline_of(facts),
+        explain(facts, now=now, around=surroundings_of(facts, now=now)),
+        (),
+        settings.PROJECT.ledger,
+    )
+
+
+def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
+    """Why a workunit is where it is, in sentences; raises Workunit.DoesNotExist."""
+    facts = workunit_facts(workunit_id)
+    return explain(facts, now=now, around=surroundings_of(facts, now=now))
+
+
+def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
+    """What else bears on a workunit, in a handful of statements."""
+    workunit_id = facts.id
+    workunit = Workunit.objects.select_related(
+        "app", "batch__after", "target_host", "target_account", "target_team"
+    ).get(pk=workunit_id)
+    refusals = list(Refusal.objects.filter(workunit_id=workunit_id).order_by("-at", "-id"))
+    hosts = {host.pk: host for host in Host.objects.filter(pk__in=[r.host_id for r in refusals])}
+    versions = AppVersion.objects.filter(app=workunit.app).exclude(platform__name=ANONYMOUS)
+    newest = versions.aggregate(at=Max("created_at"))["at"]
+    sign = Heartbeat.objects.filter(name="web").values_list("seen_at", flat=True).first()
+    is_away = is_silent(sign, now=now, outage_after=settings.PROJECT.outage_after)
+    limit = workunit.app.max_infeasible
+    counted = [
+        r
+        for r in refusals
+        if r.host_id in hosts
+        and _is_about(hosts[r.host_id], now=now)
+        and (newest is None or r.at >= newest)
+    ]
+    confirmed = [
+        r
+        for r in counted
+        if r.counts_at_once
+        or r.at >= max(r.first_at, newest or r.first_at) + settings.PROJECT.refusal_counts_after
+    ]
+    unfit = {r.host_id for r in confirmed}
+    return Surroundings(
+        refused=tuple(
+            Refused(_host(hosts.get(r.host_id), r.host_id), r.sentence, r.at) for r in refusals
+        ),
+        refused_hosts=len(counted),
+        confirmed_hosts=len(confirmed),
+        seen_hosts=_hosts_about(workunit, now=now).count() if refusals else 0,
+        max_infeasible=settings.PROJECT.max_infeasible if limit is None else limit,
+        target=_target(workunit),
+        parked=_parked(workunit_id),
+        away_since=sign if is_away else None,
+        predecessor=_predecessor(workunit),
+        last_error=last_error(workunit=workunit_id) if _has_errors(facts) else None,
+        all_tried=_all_tried(workunit, unfit, now=now) if _waits_after_a_turn(facts) else None,
+        app_not_served=_app_not_served(workunit),
+    )
+
+
+def _app_not_served(workunit: Workunit) -> str:
+    if workunit.app.kind == COMMAND and not settings.PROJECT.command_apps:
+        return f"is not sent: {COMMANDS_ARE_OFF}"
+    return ""
+
+
+def _host(host: Host | None, host_id: int) -> str:
+    return str(host) if host is not None else f"host #{host_id}"
+
+
+def _is_about(host: Host, *, now: datetime) -> bool:
+    is_seen = host.rpc_at > now - sendability.SEEN_WITHIN
+    return is_seen and not host.denied and host.merged_into_id is None
+
+
+def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
+    """Hosts that were seen lately and that the workunit may be for."""
+    hosts = Host.objects.filter(
+        rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
+    )
+    if workunit.target_host_id is not None:
+        hosts = hosts.filter(pk=workunit.target_host_id)
+    elif workunit.target_account_id is not None:
+        hosts = hosts.filter(account_id=workunit.target_account_id)
+    elif workunit.target_team_id is not None:
+        hosts = hosts.filter(account__team_id=workunit.target_team_id)
+    return hosts
+
+
+def _has_errors(facts: WorkunitFacts) -> bool:
+    return any(result.outcome in ERRORS for result in facts.results)
+
+
+def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
+    states = {result.server_state for result in facts.results}
+    return ServerState.UNSENT in states and max(states) > ServerState.UNSENT
+
+
+def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
+    """That all accounts (or hosts) had their turn, while none of them may have another.
+
+    `unfit` are the ids of the hosts with a confirmed refusal: they cannot compute it.
+    """
+    app, kind = workunit.app, workunit.app.one_result_per
+    if kind == OneResultPer.NOTHING:
+        return None
+    column = "id" if kind == OneResultPer.HOST else "account_id"
+    fit = _hosts_about(workunit, now=now).exclude(pk__in=unfit)
+    about = set(fit.values_list(column, flat=True).distinct())
+    again: dict[int, datetime | None] = {}
+    sent = Result.objects.filter(workunit=workunit, sent_at__isnull=False)
+    for result in sent.order_by("id"):
+        who = result.host_id if kind == OneResultPer.HOST else result.account_id
+        ended = result.received_at or result.report_deadline
+        never = result.server_state == ServerState.IN_PROGRESS or result.outcome == Outcome.SUCCESS
+        at_last = None if never or ended is None else ended + app.retry_same_account_after
+        if who is not None and again.get(who, now) is not None:
+            again[who] = at_last
+    if not about or not about <= again.keys():
+        return None
+    times = [time for who in about if (time := again[who]) is not None]
+    if any(time <= now for time in times):
+        return None
+    return AllTried(str(kind), len(about), min(times, default=None))
+
+
+def _target(workunit: Workunit) -> str:
+    if workunit.target_host is not None:
+        return f"host {workunit.target_host}"
+    if workunit.target_account is not None:
+        return f"the hosts of {workunit.target_account}"
+    return f"the team {workunit.target_team}" if workunit.target_team is not None else ""
+
+
+def _predecessor(workunit: Workunit) -> str:
+    """The batch that its own one follows."""
+    batch = workunit.batch
+    return batch.after.name if batch is not None and batch.after is not None else ""
+
+
+def _parked(workunit_id: int) -> tuple[Parked, ...]:
+    """Science that is parked on the workunit; the last line of a traceback says what happened."""
+    stages = {
+        ScienceFailure.Stage.VALIDATE: "validator",
+        ScienceFailure.Stage.ASSIMILATE: "assimilator",
+    }
+    found = ScienceFailure.objects.filter(
+        stage__in=list(stages), subject_id=workunit_id, parked_at__isnull=False
+    )
+    return tuple(
+        Parked(
+            id=one.pk,
+            stage=stages[ScienceFailure.Stage(one.stage)],
+            failures=one.failures,
+            since=one.parked_at,
+            error=one.error.strip().rpartition("\n")[2],
+        )
+        for one in found.order_by("stage")
+        if one.parked_at is not None
+    )
+
+
+def workunit_facts(workunit_id: int) -> WorkunitFacts:
+    """Read a workunit with its results; raises Workunit.DoesNotExist."""
+    joined = {name: F(path) for name, path in JOINED.items()}
+    columns = Workunit.objects.filter(pk=workunit_id).values(*WORKUNIT_COLUMNS, **joined).get()
+    results = Result.objects.filter(workunit_id=workunit_id).order_by("id").values(*RESULT_COLUMNS)
+    return WorkunitFacts(**columns, results=tuple(ResultFacts(**row) for row in results))
+
+
+def timeline_of(workunit: WorkunitFacts, *, result_id: int | None = None) -> tuple[Step, ...]:
+    """The moves of a workunit and all its results, or of one of them, oldest first."""
+    names: dict[int | None, str] = {result.id: result.name for result in workunit.results}
+    return tuple(
+        Step(
+            at=entry.at,
+            subject=names.get(entry.result_id, workunit.name),
+            **describe_move(entry)._asdict(),
+        )
+        for entry in moves_of(workunit.id, result_id=result_id)
+    )
+
+
+def _state(result: ResultFacts) -> int:
+    return 10 * result.server_state + result.outcome
+
+
+def _waits_of(result: ResultFacts, *, now: datetime) -> tuple[str, ...]:
+    """Whom an unsent replacement may not go to, and until when."""
+    own = Result.objects.select_related("app").get(pk=result.id)
+    kind = own.app.one_result_per
+    if own.server_state != ServerState.UNSENT or kind == OneResultPer.NOTHING:
+        return ()
+    others = Result.objects.filter(workunit_id=own.workunit_id, sent_at__isnull=False)
+    lines = []
+    for other in others.select_related("account", "host").order_by("id"):
+        who = f"{kind} {other.account if kind == OneResultPer.ACCOUNT else other.host}"
+        ended = other.received_at or other.report_deadline
+        if other.server_state == ServerState.IN_PROGRESS or other.outcome == Outcome.SUCCESS:
+            lines.append(f"does not go to {who}, which has {other.name}")
+        elif ended is not None and ended + own.app.retry_same_account_after > now:
+            again = at(ended + own.app.retry_same_account_after)
+            lines.append(f"does not go back to {who}, which had {other.name}, before {again}")
+    return tuple(lines)

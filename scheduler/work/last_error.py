@@ -1,0 +1,65 @@
+"""Reads the newest failed result of a workunit or batch, and parked science."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import F
+
+from scheduler.lifecycle import Outcome
+from scheduler.models import Batch, Result, ScienceFailure, Workunit
+from scheduler.results.rules.replication import EXIT_ABORTED_BY_USER
+from scheduler.work.rules.error_texts import LastError
+
+#: Outcomes that count toward `max_error_results`.
+ERRORS: Final = (Outcome.CLIENT_ERROR.value, Outcome.VALIDATE_ERROR.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Troubles:
+    """What went wrong in a batch of late: nothing in it is counted over the whole batch."""
+
+    last_error: LastError | None
+    parked: int
+    parked_error: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """The same for people."""
+        said = [] if self.last_error is None else [f"last error: {self.last_error.sentence}"]
+        if self.parked:
+            were = "workunit is" if self.parked == 1 else "workunits are"
+            said.append(
+                f"{self.parked} {were} parked: validator or assimilator failed too often, at last "
+                f"with {self.parked_error}; staff tries again with `manage.py parked retry`"
+            )
+        return said
+
+
+def last_error(**where: Any) -> LastError | None:
+    """Return the failed result that was reported last among those that `where` selects."""
+    failed = Result.objects.filter(outcome__in=ERRORS, **where)
+    # A result that a volunteer aborted is no fault of the workunit's.
+    failed = failed.exclude(outcome=Outcome.CLIENT_ERROR, exit_status=EXIT_ABORTED_BY_USER)
+    row = failed.select_related("host").order_by(F("received_at").desc(nulls_last=True)).first()
+    if row is None:
+        return None
+    host = f"host {row.host_id}" if row.host_id is not None else "a host"
+    return LastError(row.name, row.outcome, row.exit_status, host, row.received_at, row.stderr)
+
+
+def troubles_of(batch: Batch) -> Troubles:
+    """Read what went wrong in a batch, in two statements."""
+    stages = [ScienceFailure.Stage.VALIDATE, ScienceFailure.Stage.ASSIMILATE]
+    parked = list(
+        ScienceFailure.objects.filter(
+            stage__in=stages,
+            parked_at__isnull=False,
+            subject_id__in=Workunit.objects.filter(batch=batch).values("id"),
+        )
+        .order_by("-parked_at")
+        .values_list("error", flat=True)
+    )
+    error = parked[0].strip().rpartition("\n")[2] if parked else ""
+    return Troubles(last_error(workunit__batch=batch), len(parked), error)

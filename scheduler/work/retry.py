@@ -1,0 +1,159 @@
+"""Submit failed workunits of a batch once more.
+
+Theory of operation.  A workunit that failed stays failed: its story is told.  Another one, named
+after it with ``.2``, is born in the same batch with the same inputs, outputs and numbers, and the
+failed one remembers its number, so that it is not submitted a third time and counts no more among
+the failures of its batch.  The batch is opened again and locked, chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from scheduler import wakeups
+from scheduler.lifecycle import (
+    NOTHING,
+    Actor,
+    Axis,
+    Because,
+    ErrorMask,
+    ReleaseState,
+    WorkunitState,
+)
+from scheduler.models import Batch
+from scheduler.people import quotas
+from scheduler.rights import Right
+from scheduler.sql import fetch, fetch_one
+from scheduler.work.batches import BatchNotReady
+from scheduler.work.cancel import WorkunitsNotFound
+from scheduler.work.submission import new_batches, shares
+
+State = Batch.State
+_CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """How many failed workunits were submitted again, and why others were not.
+
+    `cancelled` were stopped by somebody, and are only submitted again by name; of those with
+    `inputs_gone` the files are deleted; `names_taken` have a workunit of the new name beside them.
+    """
+
+    count: int = 0
+    cancelled: int = 0
+    inputs_gone: int = 0
+    names_taken: int = 0
+
+    def __add__(self, other: Retried) -> Retried:
+        """Add up two lots."""
+        return Retried(
+            self.count + other.count,
+            self.cancelled + other.cancelled,
+            self.inputs_gone + other.inputs_gone,
+            self.names_taken + other.names_taken,
+        )
+
+
+def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
+    """Submit the failed workunits of a batch again, or those that are named.
+
+    Raises `BatchNotReady` for a batch that was aborted or retired, `WorkunitsNotFound` if a name
+    is none of a failed workunit of it, `BatchRefused` if it follows a batch that failed, and
+    `quotas.QuotaExceeded`.  Each chunk is a transaction: repeating it goes on.
+    """
+    if names is not None:
+        _require_failed(batch_id, names)
+    submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
+    after, done = 0, Retried()
+    while True:
+        with transaction.atomic():
+            # Before the batch, as a submission does.
+            quotas.lock(submitter)
+            some, last = _retry_some(batch_id, names, after, now)
+        done += some
+        if last is None:
+            return done
+        after = last
+
+
+def _require_failed(batch_id: int, names: Collection[str]) -> None:
+    found = Batch.objects.get(pk=batch_id).workunits.filter(name__in=list(names))
+    failed = set(found.exclude(error_mask=0).values_list("name", flat=True))
+    if missing := sorted(set(names) - failed):
+        raise WorkunitsNotFound([f"failed workunit {name}" for name in missing])
+
+
+def _retry_some(
+    batch_id: int, names: Collection[str] | None, after: int, now: datetime
+) -> tuple[Retried, int | None]:
+    batch = Batch.objects.select_for_update(no_key=True, of=("self",)).get(pk=batch_id)
+    if batch.state in (State.ABORTED, State.RETIRED):
+        state = str(batch.get_state_display()).lower()
+        msg = (
+            f"Batch {batch.name!r} is {state} and takes no more work. "
+            "Hint: submit what failed in a new batch."
+        )
+        raise BatchNotReady(msg)
+    params = {
+        "batch_id": batch_id,
+        "after_id": after,
+        "names": None if names is None else sorted(names),
+        "limit": _CHUNK,
+    }
+    rows = fetch("work/lock_failed", params)
+    last = rows[-1]["id"] if len(rows) == _CHUNK else None
+    stopped = [r for r in rows if names is None and r["error_mask"] & ErrorMask.CANCELLED]
+    gone = [r for r in rows if r["inputs_gone"] and r not in stopped]
+    wanted = [r for r in rows if r not in stopped and r not in gone]
+    born = _give_birth(batch, wanted, now) if wanted else 0
+    return Retried(born, len(stopped), len(gone), len(wanted) - born), last
+
+
+def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
+    quotas.require_workunits(batch.submitter, len(wanted))
+    waits = batch.after_id is not None and new_batches.waits(
+        batch.after_id, batch.submitter, after_any=batch.after_any
+    )
+    drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(wanted)}) or {}
+    priorities: list[int | None] = [None] * len(wanted)
+    if settings.PROJECT.fair_share and not batch.submitter.has_right(
+        Right.EXCEED_SUBMISSION_LIMITS
+    ):
+        turns = shares.Turns(batch.submitter, now=now)
+        priorities = list(turns.take([row["operations"] for row in wanted]))
+        turns.keep()
+    born = fetch(
+        "work/retry_workunits",
+        {
+            "ids": [row["id"] for row in wanted],
+            "new_ids": list(drawn["ids"]),
+            "priorities": priorities,
+            "waits": waits,
+            "outputs_kept": batch.keep_outputs,
+            "inactive": ReleaseState.INACTIVE.value,
+            "released": ReleaseState.RELEASED.value,
+            "now": now,
+            "axis": Axis.WORKUNIT.value,
+            "nothing": NOTHING,
+            "open": WorkunitState.OPEN.value,
+            "submitted": Because.SUBMITTED.value,
+            "submitter": Actor.SUBMITTER.value,
+        },
+    )
+    Batch.objects.filter(pk=batch.pk).update(
+        state=State.IN_PROGRESS,
+        completed_at=None,
+        let_go_at=None,
+        tail_at=None,
+        workunits_submitted=F("workunits_submitted") + len(born),
+    )
+    wakeups.after_commit("transitioner")
+    return len(born)

@@ -1,0 +1,1 @@
+"""Judgements of workunits and batches: facts in, a verdict out [pure]."""

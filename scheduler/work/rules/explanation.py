@@ -1,0 +1,318 @@
+"""Why a workunit is where it is, in sentences [pure].
+
+Says what the transitioner's judgement of this moment is, and whom the workunit waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from scheduler.dispatch.rules import sendability
+from scheduler.lifecycle import (
+    AssimilateState,
+    ErrorMask,
+    FileDeleteState,
+    Outcome,
+    ReleaseState,
+    ServerState,
+    ValidateState,
+)
+from scheduler.results.facts import ResultFacts, WorkunitFacts
+from scheduler.results.rules.replication import effective_target, judge
+from scheduler.results.rules.verdicts import Counts, Verdict
+from scheduler.work.rules.error_texts import LastError
+
+#: So many hosts that were refused are named; the others are counted.
+NAMED_HOSTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A host that asked and was not given a result of a workunit: the sentence it was told."""
+
+    host: str
+    sentence: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Science that failed on the workunit so often that it is left alone."""
+
+    id: int
+    stage: str
+    failures: int
+    since: datetime
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllTried:
+    """That every account (or host) that is about had a result of a workunit.
+
+    `again_at` is when the first of them may have another; None if none may.
+    """
+
+    kind: str
+    count: int
+    again_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else bears on a workunit: hosts that asked, science that failed, an outage.
+
+    `refused` holds every refusal, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
+    only count hosts that are still about, as the timeout checker does.  `target` names for whom
+    alone it is, `predecessor` the batch that its batch follows.
+    """
+
+    refused: tuple[Refused, ...] = ()
+    refused_hosts: int = 0
+    confirmed_hosts: int = 0
+    seen_hosts: int = 0
+    max_infeasible: int = 0
+    target: str = ""
+    parked: tuple[Parked, ...] = ()
+    away_since: datetime | None = None
+    predecessor: str = ""
+    last_error: LastError | None = None
+    all_tried: AllTried | None = None
+    #: The reason why no work of its app is sent, as a sentence; empty if work is sent.
+    app_not_served: str = ""
+
+
+NOTHING_ELSE = Surroundings()
+
+
+def explain(
+    workunit: WorkunitFacts, *, now: datetime, around: Surroundings = NOTHING_ELSE
+) -> tuple[str, ...]:
+    """What a workunit is, what it waits for, and what would be done to it now."""
+    verdict = judge(workunit, now=now)
+    has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
+    lines = (
+        _of_ended(workunit, verdict, around)
+        if has_ended
+        else _of_open(workunit, verdict, now, around)
+    )
+    waits = explain_sending(around) if verdict.counts.unsent and not has_ended else ()
+    return (
+        *lines,
+        *_of_last_error(workunit, around),
+        *waits,
+        *_of_science(around),
+        *_of_outage(workunit, around),
+        *_next_step(workunit, verdict, now),
+    )
+
+
+def explain_sending(around: Surroundings) -> tuple[str, ...]:
+    """Whom an unsent result is for, who asked and was refused, and when it is given up."""
+    lines = [around.app_not_served] if around.app_not_served else []
+    lines += [f"is only for {around.target}"] if around.target else []
+    lines += [_of_turns(around.all_tried)] if around.all_tried else []
+    lines += [
+        f"{one.host} asked at {at(one.at)} and was refused: {one.sentence}"
+        for one in around.refused[:NAMED_HOSTS]
+    ]
+    if more := len(around.refused) - NAMED_HOSTS:
+        lines += [f"{_number(more, 'other host')} asked and were refused"] if more > 0 else []
+    if around.refused:
+        limit = sendability.limit(around.seen_hosts, around.max_infeasible)
+        lines.append(
+            f"is given up once {_number(limit, 'host')} were refused it: "
+            f"so far {around.refused_hosts} of them, {around.confirmed_hosts} confirmed"
+        )
+    return tuple(lines)
+
+
+def _of_turns(tried: AllTried) -> str:
+    who = f"every {tried.kind}" if tried.kind == "host" else f"every {tried.kind} with a computer"
+    until = (
+        f", or until {at(tried.again_at)}, when one of them may try again" if tried.again_at else ""
+    )
+    return (
+        f"{who} that asked in the last {sendability.SEEN_WITHIN.days} days ({tried.count}) had its "
+        f"turn: waits for another {tried.kind}{until}"
+    )
+
+
+def _of_last_error(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
+    if around.last_error is not None and workunit.canonical_result_id is None:
+        yield f"its last error: {around.last_error.sentence}"
+
+
+def _is_parked(around: Surroundings, stage: str) -> bool:
+    return any(one.stage == stage for one in around.parked)
+
+
+def _of_science(around: Surroundings) -> Iterator[str]:
+    for one in around.parked:
+        yield (
+            f"its {one.stage} failed {_number(one.failures, 'time')} and is parked since "
+            f"{at(one.since)}: {one.error} (see `manage.py parked show {one.id}`)"
+        )
+
+
+def _of_outage(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
+    is_out = any(result.server_state == ServerState.IN_PROGRESS for result in workunit.results)
+    if around.away_since is not None and is_out:
+        yield (
+            f"the web server was last seen at {at(around.away_since)}: until it is back, nothing "
+            "times out"
+        )
+
+
+def _of_open(
+    workunit: WorkunitFacts, verdict: Verdict, now: datetime, around: Surroundings
+) -> Iterator[str]:
+    counts, predecessor = verdict.counts, around.predecessor
+    yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
+    if counts.inconclusive and counts.inconclusive == counts.successes:
+        wanted = effective_target(workunit, counts)
+        yield f"its successes disagree: {wanted} are wanted now"
+    yield from _of_limits(workunit, counts)
+    yield from _of_requests(workunit)
+    if workunit.pending_dependency_count and not predecessor:
+        yield f"waits for {workunit.pending_dependency_count} workunits that it depends on"
+    elif workunit.pending_dependency_count:
+        yield f"waits for batch {predecessor} to end"
+    if workunit.start_after is not None and workunit.start_after > now:
+        yield f"must not start before {at(workunit.start_after)}"
+    yield from _waits_for_results(workunit)
+    if workunit.need_validate and not _is_parked(around, "validator"):
+        yield "waits for the validator"
+    for limit, meaning in ((workunit.end_before, "end"), (workunit.start_before, "start")):
+        if limit is not None and (meaning == "end" or not counts.ever_sent):
+            yield f"expires if it does not {meaning} before {at(limit)}"
+
+
+def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
+    if counts.errors or counts.given_up:
+        yield (
+            f"had {_number(counts.errors, 'error')}, and gives up at error "
+            f"{workunit.max_error_results + 1}; {_number(counts.given_up, 'result')} given up"
+        )
+    if counts.timeouts and workunit.max_timeouts is not None:
+        late = _number(counts.timeouts, "result")
+        yield f"had {late} not reported in time, and gives up at number {workunit.max_timeouts + 1}"
+    if workunit.broadcast:
+        until = f" until {at(workunit.end_before)}" if workunit.end_before else ""
+        yield f"is broadcast: every host that asks is given a result of its own{until}"
+    else:
+        yield f"has had {_number(counts.total, 'result')} of at most {workunit.max_total_results}"
+
+
+def _of_requests(workunit: WorkunitFacts) -> Iterator[str]:
+    if workunit.unsendable_at is not None:
+        yield f"is to be given up since {at(workunit.unsendable_at)}: nobody may have it"
+    if workunit.revalidate_requested_at is not None:
+        yield "is to be validated anew"
+    if workunit.release_state == ReleaseState.HELD:
+        yield "is held by staff: it waits to be released"
+
+
+def _waits_for_results(workunit: WorkunitFacts) -> Iterator[str]:
+    for result in workunit.results:
+        if result.server_state == ServerState.UNSENT:
+            yield f"{result.name} waits for a host that may have it"
+        elif result.server_state == ServerState.INACTIVE:
+            yield f"{result.name} is held back"
+        elif result.server_state == ServerState.IN_PROGRESS and result.report_deadline:
+            yield f"{result.name} is in progress until {at(result.report_deadline)}"
+
+
+def _of_ended(workunit: WorkunitFacts, verdict: Verdict, around: Surroundings) -> Iterator[str]:
+    if workunit.error_mask:
+        reasons = ", ".join((bit.name or "").lower() for bit in ErrorMask(workunit.error_mask))
+        yield f"failed: {reasons.replace('_', ' ')}"
+    else:
+        names = {result.id: result.name for result in workunit.results}
+        canonical = workunit.canonical_result_id or 0
+        yield f"has its answer: {names.get(canonical, f'result {canonical}')} is canonical"
+    if workunit.assimilate_state != AssimilateState.READY or not _is_parked(around, "assimilator"):
+        yield {
+            AssimilateState.INIT: "is not assimilated yet",
+            AssimilateState.READY: "waits for the assimilator",
+            AssimilateState.DONE: "is assimilated",
+        }[AssimilateState(workunit.assimilate_state)]
+    if workunit.need_validate and not _is_parked(around, "validator"):
+        yield "late results wait for the validator"
+    yield from _waits_for_results(workunit)
+    if verdict.look_again_at is not None:
+        yield f"results that did not reply may come for credit until {at(verdict.look_again_at)}"
+    yield from _waits_for_deletion(workunit)
+
+
+def _waits_for_deletion(workunit: WorkunitFacts) -> Iterator[str]:
+    if workunit.assimilate_state != AssimilateState.DONE:
+        return
+    if workunit.outputs_kept:
+        what = "its outputs are" if workunit.canonical_result_id is not None else "its inputs are"
+        yield f"{what} kept until its batch is retired"
+    states = [result.file_delete_state for result in workunit.results]
+    pending = sum(state in {FileDeleteState.READY, FileDeleteState.ERROR} for state in states)
+    if pending or workunit.file_delete_state in {FileDeleteState.READY, FileDeleteState.ERROR}:
+        yield "waits for the file deleter"
+    elif workunit.file_delete_state == FileDeleteState.DONE and all(
+        state == FileDeleteState.DONE for state in states
+    ):
+        yield "waits for the purger"
+
+
+def _next_step(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iterator[str]:
+    if verdict.changes_anything:
+        steps = [str(move) for move in verdict.workunit_moves]
+        steps += [f"{_number(verdict.replicas, 'new result')}"] if verdict.replicas else []
+        steps += ["ask for validation"] if verdict.validate else []
+        steps += [f"{_number(len(verdict.result_moves), 'move')} of results"] * bool(
+            verdict.result_moves
+        )
+        steps += ["forget its class of hosts"] if verdict.reset_class else []
+        yield f"the transitioner will: {'; '.join(steps)}"
+        if workunit.transition_at is None or workunit.transition_at > now:
+            yield "but nobody has woken the transitioner: run fsck"
+    elif workunit.transition_at is None:
+        yield "the transitioner has nothing to decide"
+    else:
+        yield f"the transitioner looks again at {at(workunit.transition_at)}"
+
+
+def explain_result(result: ResultFacts) -> tuple[str, ...]:
+    """What a result is, in sentences."""
+    server_state = ServerState(result.server_state)
+    if server_state is not ServerState.OVER:
+        sentence = {
+            ServerState.INACTIVE: "is held back until its workunit is released",
+            ServerState.UNSENT: "waits for a host that may have it",
+            ServerState.IN_PROGRESS: "is being computed",
+        }[server_state]
+        until = f" until {at(result.report_deadline)}" if result.report_deadline else ""
+        return (sentence + (until if server_state is ServerState.IN_PROGRESS else ""),)
+    outcome, validity = Outcome(result.outcome), ValidateState(result.validate_state)
+    lines = [f"is over: {outcome.name.lower().replace('_', ' ')}"]
+    if outcome is Outcome.SUCCESS:
+        lines.append(f"its validation is {validity.name.lower().replace('_', ' ')}")
+    if outcome is Outcome.NO_REPLY and result.credit_deadline is not None:
+        lines.append(f"is taken for credit if it comes before {at(result.credit_deadline)}")
+    files = FileDeleteState(result.file_delete_state).name.lower()
+    lines.append(f"deletion of its files: {files}")
+    return tuple(lines)
+
+
+def at(moment: datetime) -> str:
+    """A moment as people read it.
+
+    >>> from datetime import UTC
+    >>> at(datetime(2026, 1, 1, 12, tzinfo=UTC))
+    '2026-01-01 12:00:00 UTC'
+    """
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _number(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

@@ -1,0 +1,1 @@
+"""Submission of workunits: checks, staged inputs, batches, rows."""

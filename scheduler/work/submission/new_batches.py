@@ -1,0 +1,226 @@
+"""Make batches, and open those that workunits are added to.
+
+Theory of operation.  A submission locks its batch, and the batch that this one follows, until it
+commits.  So a predecessor is over before the submission looks, and its workunits are born free; or
+it ends afterwards, and whoever lets its followers go sees them all.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from scheduler.models import Account, App, Batch
+from scheduler.rights import Right
+from scheduler.sql import fetch_one
+from scheduler.work.submission.births import Home
+from scheduler.work.submission.facts import NewBatch
+from scheduler.work.submission.rules import new_workunits
+from scheduler.work.submission.submission_checks import SubmissionRefused, may_wish
+
+State = Batch.State
+_OPEN = [State.INIT.value, State.IN_PROGRESS.value, State.COMPLETE.value]
+#: What a batch that is there already must not be told otherwise.
+_SETTINGS = ("after", "after_any", "priority", "accelerate_tail", "meta")
+
+
+class BatchRefused(SubmissionRefused):
+    """The batch cannot be made, or takes no workunits. Hint: the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A batch that a transaction may add to, and what its workunits are told.
+
+    `workunits_before` counts those of a batch that was found by its name; else it is None.
+    """
+
+    name: str
+    home: Home
+    workunits_before: int | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """Return the batch as the reply to a submission shows it: id, name, workunits_before."""
+        before = self.workunits_before or 0
+        return {"id": self.home.batch_id, "name": self.name, "workunits_before": before}
+
+    def warnings(self) -> list[str]:
+        """Return a warning if the name is that of a batch with workunits, which may be a slip."""
+        if not self.workunits_before:
+            return []
+        there = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
+        warning = (
+            f"Batch {self.name!r} existed already, with {there.replace(',', ' ')}; these were "
+            "added to it. Hint: name another batch if that was not meant."
+        )
+        return [warning]
+
+
+def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
+    """Make an empty batch; raises `BatchRefused`, also if the submitter has one of this name."""
+    _judge(wanted, now)
+    name = wanted.name or _made_name(app.name if app else "batch", now)
+    with transaction.atomic():
+        if wanted.after is not None:
+            waits(wanted.after, submitter, after_any=wanted.after_any)
+        try:
+            with transaction.atomic():
+                return Batch.objects.create(
+                    name=name,
+                    submitter=submitter,
+                    app=app,
+                    state=State.INIT,
+                    created_at=now,
+                    **_columns(wanted),
+                )
+        except IntegrityError:
+            msg = f"{submitter} has a batch {name!r} already. Hint: choose another name, or none."
+            raise BatchRefused(msg) from None
+
+
+def open_batch(
+    wanted: NewBatch | int, *, app_id: int, app: str, submitter: Account, now: datetime
+) -> Opened:
+    """Find a batch by its number, or find or make one by its name, and keep it open for adding.
+
+    In the caller's transaction; the batch stays locked until it ends.  Raises `BatchRefused`.
+    """
+    if isinstance(wanted, int):
+        row = _by_number(wanted, app_id, submitter)
+    else:
+        _judge(wanted, now)
+        row = _by_name(wanted, app_id, app, submitter, now)
+    if row is None:
+        raise BatchRefused(_why_not(wanted, app_id, app, submitter))
+    if not isinstance(wanted, int):
+        _agrees(wanted, row)
+    after = row["after_id"]
+    return Opened(
+        row["name"],
+        Home(
+            app_id=app_id,
+            batch_id=row["id"],
+            priority=row["priority"] if may_wish(submitter) else None,
+            waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
+            outputs_kept=row["keep_outputs"],
+        ),
+        None if isinstance(wanted, int) else row["workunits_before"],
+    )
+
+
+def _judge(wanted: NewBatch, now: datetime) -> None:
+    if faults := new_workunits.batch_faults(wanted, now=now):
+        raise BatchRefused(" ".join(str(fault) for fault in faults))
+
+
+def _made_name(app: str, now: datetime) -> str:
+    return f"{app}-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def _columns(wanted: NewBatch) -> dict[str, Any]:
+    return {
+        "after_id": wanted.after,
+        "after_any": wanted.after_any,
+        "expire_at": wanted.expire_at,
+        "priority": wanted.priority,
+        "accelerate_tail": wanted.accelerate_tail,
+        "keep_outputs": wanted.keep_outputs,
+        "meta": dict(wanted.meta),
+    }
+
+
+def _by_name(
+    wanted: NewBatch, app_id: int, app: str, submitter: Account, now: datetime
+) -> dict[str, Any] | None:
+    if wanted.after is not None:
+        waits(wanted.after, submitter, after_any=wanted.after_any)
+    columns = _columns(wanted)
+    return fetch_one(
+        "work/submission/open_batch",
+        {
+            **columns,
+            "meta": json.dumps(columns["meta"]),
+            "name": wanted.name or _made_name(app, now),
+            "submitter_id": submitter.pk,
+            "app_id": app_id,
+            "in_progress": State.IN_PROGRESS.value,
+            "open": _OPEN,
+            "now": now,
+        },
+    )
+
+
+def _by_number(batch_id: int, app_id: int, submitter: Account) -> dict[str, Any] | None:
+    return fetch_one(
+        "work/submission/reopen_batch",
+        {
+            "id": batch_id,
+            "app_id": app_id,
+            "submitter_id": submitter.pk,
+            "in_progress": State.IN_PROGRESS.value,
+            "open": _OPEN,
+        },
+    )
+
+
+def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) -> str:
+    mine = Batch.objects.select_related("app").filter(submitter=submitter)
+    known = (
+        mine.filter(pk=wanted) if isinstance(wanted, int) else mine.filter(name=wanted.name)
+    ).first()
+    if known is None:
+        return f"There is no batch {wanted}. Hint: name a batch of yours, or a new one."
+    if known.app_id is not None and known.app_id != app_id:
+        return (
+            f"Batch {known.name!r} holds workunits of app {known.app}, not {app}. "
+            "Hint: name another batch."
+        )
+    state = str(known.get_state_display()).lower()
+    return f"Batch {known.name!r} is {state}. Hint: name another batch."
+
+
+def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
+    """Refuse settings that a batch which is there already was not made with."""
+    usual, there = NewBatch(), {**row, "after": row["after_id"]}
+    for name in _SETTINGS:
+        said = getattr(wanted, name)
+        if said not in (getattr(usual, name), there[name]):
+            msg = (
+                f"Batch {row['name']!r} is there already, and its {name} is {there[name]!r}, not "
+                f"{said!r}. Hint: leave {name} out, or name another batch."
+            )
+            raise BatchRefused(msg)
+
+
+def is_running(state: int, completed_at: datetime | None) -> bool:
+    """Whether some of a batch may still be to end: an aborted one's workunits end one by one."""
+    return state in (State.INIT, State.IN_PROGRESS) or (
+        state == State.ABORTED and completed_at is None
+    )
+
+
+def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
+    """Whether a batch that others follow is still to end; raises `BatchRefused` if it failed."""
+    row = fetch_one("work/lock_predecessor", {"id": batch_id})
+    if row is None or not (
+        row["submitter_id"] == submitter.pk or submitter.has_right(Right.MANAGE_OTHERS_BATCHES)
+    ):
+        msg = f"There is no batch {batch_id} to follow. Hint: give the number of a batch of yours."
+        raise BatchRefused(msg)
+    if is_running(row["state"], row["completed_at"]) and (
+        row["state"] != State.ABORTED or after_any
+    ):
+        return True
+    if not after_any and (row["state"] == State.ABORTED or row["failed"]):
+        how = "was aborted" if row["state"] == State.ABORTED else "has failed workunits"
+        msg = (
+            f"Batch {row['name']!r}, which this one is to follow, {how}. "
+            "Hint: retry those, or say after_any to follow it however it ended."
+        )
+        raise BatchRefused(msg)
+    return False

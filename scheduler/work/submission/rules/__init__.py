@@ -1,0 +1,1 @@
+"""Judgements of new workunits: facts in, a verdict out [pure]."""

@@ -1,0 +1,540 @@
+"""Whether workunits can be submitted as they are described [pure].
+
+Theory of operation.  `faults` says everything that is wrong with one workunit, so that a scientist
+corrects a file of ten thousand lines once and not ten thousand times.  `warnings` says what is
+allowed and probably not meant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+from scheduler.files.rules.refused_names import clash, name_fault, usable
+from scheduler.results.facts import output_name, result_name
+from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+
+#: A workunit's name becomes part of file names and URLs; 200 is the width of its column.
+NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}")
+_BATCH_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,250}")
+OPEN_NAME_PATTERN = re.compile(r"[^/\\\x00-\x1f\x7f<>&%][^\\\x00-\x1f\x7f<>&%]{0,249}")
+
+#: A host computes other things too: a deadline closer than this many run times is often missed.
+COMFORTABLE_RUN_TIMES = 3
+
+#: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
+TYPICAL_FPOPS = 1e9
+
+#: The longest command line and meta, in characters: lists show them, a thousand a page.
+MOST_WORDS = 65_536
+
+#: What Python reads and can add to: a moment beyond, or a sum that is infinite, would stop the
+#: transactions of everybody whose work is read with it.
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+_LONGEST_DELAY = timedelta(days=36_525)
+_MOST_RESOURCES = 1e100
+
+#: Widths of PostgreSQL's integer and smallint columns.
+_MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
+_MAX_KEYWORDS = 254
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEYWORDS = re.compile(r"\d{1,9}( ?, ?\d{1,9})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, and what to do about it."""
+
+    sentence: str
+    hint: str
+
+    def __str__(self) -> str:
+        """Say both."""
+        return f"{self.sentence} Hint: {self.hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast the project's hosts are, in operations per second; `hosts` 0 means a guess."""
+
+    fpops: float
+    hosts: int
+
+    def __str__(self) -> str:
+        """Say where the figure comes from."""
+        gflops = f"{self.fpops / 1e9:.1f} GFLOPS"
+        if not self.hosts:
+            return f"{gflops}, a guess while no host has been seen"
+        return f"{gflops}, the median of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
+
+
+#: What workunits of one kind have in common: everything but their names, words and inputs.
+_shape = attrgetter(
+    *(
+        field.name
+        for field in fields(NewWorkunit)
+        if field.name not in {"name", "command_line", "input_files", "meta"}
+    )
+)
+
+
+def shape(workunit: NewWorkunit) -> tuple[object, ...]:
+    """What a workunit has in common with others of its kind: hashable, judged and sent once."""
+    return tuple(_shape(workunit))
+
+
+def faults(
+    workunits: Sequence[NewWorkunit], *, max_output_bytes: int, now: datetime
+) -> dict[int, tuple[Fault, ...]]:
+    """Return everything that is wrong, by the workunit's index; empty if nothing is."""
+    common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
+    found: dict[int, tuple[Fault, ...]] = {}
+    # Files are often the same objects for all; nothing is wrong with those of the same kind.
+    fine: set[tuple[object, ...]] = set()
+    for index, workunit in enumerate(workunits):
+        key = _shape(workunit)
+        if (shared := common.get(key)) is None:
+            shared = common[key] = _shape_faults(workunit, max_output_bytes, now)
+        says_more = workunit.name is not None or workunit.meta or _line_fault(workunit.command_line)
+        words = (*_name(workunit), *shared, *_words(workunit)) if says_more else shared
+        files = (key, *map(id, workunit.input_files))
+        if files in fine and not words:
+            continue
+        if own := (*words, *_inputs(workunit)):
+            found[index] = own
+        else:
+            fine.add(files)
+    return found
+
+
+def _shape_faults(workunit: NewWorkunit, max_output_bytes: int, now: datetime) -> tuple[Fault, ...]:
+    return (
+        *_replication(workunit),
+        *_resources(workunit),
+        *_times(workunit, now),
+        *_release(workunit),
+        *_outputs(workunit, max_output_bytes),
+    )
+
+
+def duplicates(workunits: Iterable[NewWorkunit]) -> dict[str, list[int]]:
+    """Names that more than one of the workunits bears, with their indexes."""
+    seen: defaultdict[str, list[int]] = defaultdict(list)
+    for index, workunit in enumerate(workunits):
+        if workunit.name is not None:
+            seen[workunit.name].append(index)
+    return {name: indexes for name, indexes in seen.items() if len(indexes) > 1}
+
+
+def batch_faults(batch: NewBatch, *, now: datetime) -> tuple[Fault, ...]:
+    """Everything that is wrong with a batch, as far as it can be told from it alone."""
+    return tuple(_batch(batch, now))
+
+
+def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
+    name = batch.name
+    if name is not None and not _BATCH_NAME.fullmatch(name):
+        yield Fault(
+            f"{name[:60]!r} is not a name for a batch.",
+            "use 1 to 250 characters, none of them a control character.",
+        )
+    if batch.priority is not None and abs(batch.priority) > _MAX_INT:
+        yield Fault(f"priority is {batch.priority}.", f"give a number up to {_MAX_INT}.")
+    if batch.meta and (fault := _meta_fault(batch.meta)):
+        yield fault
+    if batch.after_any and batch.after is None:
+        yield Fault("after_any is given without after.", "name the batch that this one follows.")
+    if batch.expire_at is not None:
+        if batch.expire_at.utcoffset() is None:
+            yield Fault("expire_at has no time zone.", "give an aware datetime, in UTC.")
+        elif _is_unreadable(batch.expire_at):
+            yield _unreadable("expire_at")
+        elif batch.expire_at <= now:
+            yield Fault(
+                f"expire_at ({batch.expire_at:%Y-%m-%d %H:%M:%S}) is past.", "give a later time."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class HostsAbout:
+    """Hosts that asked in the last 30 days, their accounts, and what the largest of them have.
+
+    `disk_bytes` is free disk, or the whole disk of a host that does not report what is free.
+    """
+
+    hosts: int
+    accounts: int
+    memory_bytes: float
+    disk_bytes: float
+
+
+class Survey:
+    """Looks through workunits, chunk by chunk, for what is allowed and probably not meant."""
+
+    def __init__(self, speed: Speed) -> None:
+        """Nothing was seen yet; run times are estimated by the project's speed."""
+        self._speed = speed
+        self._total = self._short = self._without_outputs = 0
+        self._worst: tuple[float, float] = (0.0, 1.0)
+        self._wanted: set[int] = set()
+        #: The largest of each.
+        self._quorum, self._memory, self._disk, self._inputs = 1, 0.0, 0.0, 0.0
+
+    def add(self, workunits: Sequence[NewWorkunit]) -> None:
+        """Look through some more."""
+        self._total += len(workunits)
+        for workunit in workunits:
+            self._quorum = max(self._quorum, workunit.min_quorum)
+            self._memory = max(self._memory, workunit.rsc_memory_bound)
+            self._disk = max(self._disk, workunit.rsc_disk_bound)
+            if workunit.app_version_num:
+                self._wanted.add(workunit.app_version_num)
+            if not workunit.outputs:
+                self._without_outputs += 1
+            run_time = workunit.rsc_fpops_est / self._speed.fpops
+            deadline = workunit.delay_bound.total_seconds()
+            if deadline < COMFORTABLE_RUN_TIMES * run_time:
+                self._short += 1
+                # Multiplied, for no deadline of zero divides.
+                if run_time * self._worst[1] > self._worst[0] * deadline:
+                    self._worst = (run_time, deadline)
+
+    def add_inputs(self, nbytes: float) -> None:
+        """Take into account the inputs of a workunit, in bytes."""
+        self._inputs = max(self._inputs, nbytes)
+
+    def warnings(self, *, app: str, versions: Collection[int]) -> tuple[str, ...]:
+        """Say what was seen; `versions` are those that the app has."""
+        return (
+            *self._short_deadlines(),
+            *_missing_versions(self._wanted, app, versions),
+            *self._no_outputs(),
+        )
+
+    @property
+    def is_demanding(self) -> bool:
+        """Whether some hosts may lack what was seen: more than one result or the usual bounds."""
+        usual = NewWorkunit()
+        return (
+            self._quorum > 1
+            or self._memory > usual.rsc_memory_bound
+            or max(self._disk, self._inputs) > usual.rsc_disk_bound
+        )
+
+    def unfit(self, about: HostsAbout, *, one_result_per: str) -> Iterator[str]:
+        """Say what no host that is about has, with numbers; nothing where no host was seen."""
+        if not about.hosts:
+            return
+        if one_result_per == "account" and self._quorum > about.accounts:
+            yield (
+                f"A quorum of {self._quorum} needs as many accounts; computers of {about.accounts} "
+                "asked in the last 30 days."
+            )
+        elif one_result_per == "host" and self._quorum > about.hosts:
+            yield (
+                f"A quorum of {self._quorum} needs as many hosts; {about.hosts} asked in the last "
+                "30 days."
+            )
+        which = f"of the {about.hosts} computers that asked in the last 30 days the largest"
+        if about.hosts == 1:
+            which = "the only computer that asked in the last 30 days"
+        for what, wanted, most in (
+            ("rsc_memory_bound is", self._memory, about.memory_bytes),
+            ("rsc_disk_bound is", self._disk, about.disk_bytes),
+            ("The inputs of a workunit are", self._inputs, about.disk_bytes),
+        ):
+            # A host that does not report it has 0.
+            if 0 < most < wanted:
+                yield f"{what} {wanted / 1e9:.1f} GB; {which} has {most / 1e9:.1f} GB."
+
+    def _short_deadlines(self) -> Iterator[str]:
+        if self._short:
+            run_time, deadline = self._worst
+            yield (
+                f"delay_bound_seconds ({_duration(deadline)}) is under "
+                f"{COMFORTABLE_RUN_TIMES} times the estimated run time "
+                f"({_duration(run_time)} at {self._speed}){_of(self._short, self._total)}: "
+                "many results may miss their deadline."
+            )
+
+    def _no_outputs(self) -> Iterator[str]:
+        if count := self._without_outputs:
+            yield f"No output files are named{_of(count, self._total)}: hosts bring nothing back."
+
+
+def warnings(
+    workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
+) -> tuple[str, ...]:
+    """What is allowed and probably not meant; `versions` are those that the app has."""
+    survey = Survey(speed)
+    survey.add(workunits)
+    return survey.warnings(app=app, versions=versions)
+
+
+def _name(workunit: NewWorkunit) -> Iterator[Fault]:
+    name = workunit.name
+    if name is not None and (not NAME_PATTERN.fullmatch(name) or ".." in name):
+        yield Fault(
+            f"{name[:60]!r} is not a name for a workunit.",
+            "use 1 to 200 letters, digits, dots, dashes and underscores, no two dots in a row.",
+        )
+    elif name is not None and usable(output := output_name(result_name(name, 0), 1, 0)) != output:
+        yield Fault(
+            f"{name[:60]!r} is not a name for a workunit: clients refuse outputs whose names begin"
+            " like this.",
+            "do not begin it with boinc_ or the name of a Windows device.",
+        )
+
+
+def _words(workunit: NewWorkunit) -> Iterator[Fault]:
+    if fault := _line_fault(workunit.command_line):
+        yield fault
+    if workunit.meta and (fault := _meta_fault(workunit.meta)):
+        yield fault
+
+
+def _line_fault(line: str) -> Fault | None:
+    if "\0" in line:
+        return Fault("The command line contains a NUL character.", "leave it out.")
+    if len(line) > MOST_WORDS:
+        said = f"The command line has {len(line)} characters."
+        return Fault(said, f"give {MOST_WORDS} at most, and the rest as an input file.")
+    return None
+
+
+def _meta_fault(value: Mapping[str, Any]) -> Fault | None:
+    try:
+        text = json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return Fault(f"meta cannot be written as JSON: {error}.", "use plain values that JSON has.")
+    # PostgreSQL's jsonb takes every character but this one.
+    if "\\u0000" in text:
+        why = "it contains a NUL character"
+        return Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
+    if len(text) > MOST_WORDS:
+        said = f"meta has {len(text)} characters as JSON."
+        return Fault(said, f"give {MOST_WORDS} at most, and the rest as an input file.")
+    return None
+
+
+def _replication(workunit: NewWorkunit) -> Iterator[Fault]:
+    target = workunit.target
+    for name, value, least in (
+        ("min_quorum", workunit.min_quorum, 1),
+        ("max_error_results", workunit.max_error_results, 0),
+        ("max_timeouts", workunit.max_timeouts, 0),
+    ):
+        if value is not None and not least <= value <= _MAX_INT:
+            yield Fault(f"{name} is {value}.", f"give at least {least}.")
+    if workunit.min_quorum > target:
+        yield Fault(
+            f"min_quorum ({workunit.min_quorum}) is greater than target_nresults ({target}).",
+            f"raise target_nresults to {workunit.min_quorum}, or leave it out.",
+        )
+    for name, value in (
+        ("max_total_results", workunit.total),
+        ("max_success_results", workunit.successes),
+    ):
+        if not target <= value <= _MAX_INT:
+            yield Fault(
+                f"target_nresults ({target}) is greater than {name} ({value}).",
+                f"raise {name} to {target} or more, or leave it out.",
+            )
+
+
+def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
+    for name, value, may_be_zero in (
+        ("rsc_fpops_est", workunit.rsc_fpops_est, False),
+        ("rsc_fpops_bound", workunit.rsc_fpops_bound, False),
+        ("rsc_disk_bound", workunit.rsc_disk_bound, False),
+        ("rsc_memory_bound", workunit.rsc_memory_bound, True),
+        ("rsc_bandwidth_bound", workunit.rsc_bandwidth_bound, True),
+    ):
+        if not (1 <= value <= _MOST_RESOURCES or (value == 0 and may_be_zero)):
+            kind = "0, or 1 and more" if may_be_zero else "1 or more"
+            yield Fault(f"{name} is {value:g}.", f"give a number, {kind}, up to 1e100.")
+    if workunit.rsc_fpops_bound < workunit.rsc_fpops_est:
+        yield Fault(
+            f"rsc_fpops_bound ({workunit.rsc_fpops_bound:g}) is less than "
+            f"rsc_fpops_est ({workunit.rsc_fpops_est:g}).",
+            "clients abort at the bound: give several times the estimate.",
+        )
+    if len(workunit.keywords) > _MAX_KEYWORDS:
+        yield Fault(
+            f"keywords has {len(workunit.keywords)} characters.", f"{_MAX_KEYWORDS} are stored."
+        )
+    elif workunit.keywords and not _KEYWORDS.fullmatch(workunit.keywords):
+        yield Fault(
+            f"keywords is {workunit.keywords!r}.", "give numbers with commas between, such as 3,17."
+        )
+    for name, number, most in (
+        ("priority", workunit.priority or 0, _MAX_INT),
+        ("size_class", workunit.size_class, _MAX_SMALLINT),
+        ("app_version_num", workunit.app_version_num, _MAX_INT),
+    ):
+        if not -most <= number <= most:
+            yield Fault(f"{name} is {number}.", f"give a number up to {most}.")
+
+
+def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
+    if workunit.delay_bound <= timedelta(0):
+        yield Fault(
+            f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
+            "give the time a host has to report, more than zero.",
+        )
+    if workunit.delay_bound > _LONGEST_DELAY:
+        yield Fault(
+            f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
+            "give the time a host has to report, a hundred years at most.",
+        )
+    bounds: dict[str, datetime] = {
+        name: value
+        for name in ("start_after", "start_before", "end_before")
+        if (value := getattr(workunit, name)) is not None
+    }
+    naive = [name for name, value in bounds.items() if value.utcoffset() is None]
+    for name in naive:
+        yield Fault(f"{name} has no time zone.", "give an aware datetime, in UTC for instance.")
+    unreadable = [] if naive else [name for name in bounds if _is_unreadable(bounds[name])]
+    for name in unreadable:
+        yield _unreadable(name)
+    if naive or unreadable:
+        return
+    for name in ("start_before", "end_before"):
+        if name in bounds and bounds[name] <= now:
+            yield Fault(f"{name} ({bounds[name]:%Y-%m-%d %H:%M:%S}) is past.", "give a later time.")
+    for earlier, later in (
+        ("start_after", "start_before"),
+        ("start_after", "end_before"),
+    ):
+        if earlier in bounds and later in bounds and bounds[later] <= bounds[earlier]:
+            yield Fault(f"{later} is not later than {earlier}.", f"move {later} behind {earlier}.")
+
+
+def _is_unreadable(moment: datetime) -> bool:
+    return not _EARLIEST <= moment <= _LATEST
+
+
+def _unreadable(name: str) -> Fault:
+    return Fault(f"{name} is not in the years 1970 to 9999 (UTC).", "give a moment that is.")
+
+
+def _release(workunit: NewWorkunit) -> Iterator[Fault]:
+    # Only a batch that others follow counts down: a bare count would wait for ever.
+    if workunit.pending_dependency_count != 0:
+        yield Fault(
+            f"pending_dependency_count is {workunit.pending_dependency_count}.",
+            "leave it out: workunits wait for a batch, named by `after` of their own batch.",
+        )
+
+
+def _inputs(workunit: NewWorkunit) -> Iterator[Fault]:
+    if not workunit.input_files:
+        return
+    for file in workunit.input_files:
+        yield from _input(file)
+    names = [file.open_name for file in workunit.input_files]
+    names += [output.open_name for output in workunit.outputs]
+    yield from _same_names(names)
+
+
+def _input(file: NewFile) -> Iterator[Fault]:
+    given = (file.content, file.path, file.known_as, file.sha256)
+    if given.count(None) != len(given) - 1:
+        yield Fault(
+            f"Input file {file.open_name!r} has {len(given) - given.count(None)} sources.",
+            "give exactly one of content, path, known_as and sha256.",
+        )
+    if file.sha256 is not None and not _SHA256.fullmatch(file.sha256):
+        yield Fault(
+            f"sha256 of input file {file.open_name!r} is {file.sha256[:80]!r}.",
+            "give 64 lower-case hexadecimal digits.",
+        )
+    if file.known_as is not None and "\0" in file.known_as:
+        yield Fault(
+            f"known_as of input file {file.open_name!r} contains a NUL character.",
+            "give the name that the server gave.",
+        )
+    yield from _open_name(file.open_name)
+
+
+def _open_name(name: str) -> Iterator[Fault]:
+    if not OPEN_NAME_PATTERN.fullmatch(name) or ".." in name:
+        yield Fault(
+            f"{name[:60]!r} is not a name that a program can open in its folder.",
+            "use a relative name of 1 to 250 characters, without .. and < > & % \\.",
+        )
+    elif why := name_fault(name):
+        yield Fault(
+            f"{name[:60]!r} is not a name that a program can open in its folder: it {why}.",
+            "give the input or output another open_name.",
+        )
+
+
+def _same_names(names: Sequence[str]) -> Iterator[Fault]:
+    if (pair := clash(names)) is None:
+        return
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    for name in repeated:
+        yield Fault(
+            f"The name {name!r} stands for more than one file.",
+            "give every input and output an open_name of its own.",
+        )
+    if not repeated:
+        one, other = pair
+        yield Fault(
+            f"The names {one!r} and {other!r} cannot be in one folder on every computer.",
+            "use names that differ in more than case, and no file name that is also a folder.",
+        )
+
+
+def _outputs(workunit: NewWorkunit, max_output_bytes: int) -> Iterator[Fault]:
+    for output in workunit.outputs:
+        yield from _output(output, max_output_bytes)
+    if not workunit.input_files:
+        yield from _same_names([output.open_name for output in workunit.outputs])
+
+
+def _output(output: NewOutput, max_output_bytes: int) -> Iterator[Fault]:
+    yield from _open_name(output.open_name)
+    if output.max_nbytes <= 0:
+        yield Fault(
+            f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}.",
+            "give the most bytes that the file may have, more than zero.",
+        )
+    if output.max_nbytes > max_output_bytes:
+        yield Fault(
+            f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}, and this project"
+            f" accepts uploads of at most {max_output_bytes} bytes.",
+            "declare less, split the output into several files, or ask an operator to raise"
+            " MAX_OUTPUT_BYTES.",
+        )
+
+
+def _missing_versions(
+    wanted: AbstractSet[int], app: str, versions: Collection[int]
+) -> Iterator[str]:
+    if not versions:
+        yield f"App {app} has no version yet: nothing is sent until `publish_app` brings one."
+        return
+    for number in sorted(wanted - set(versions)):
+        yield f"App {app} has no version {number} yet: workunits that ask for it wait for it."
+
+
+def _of(count: int, total: int) -> str:
+    return "" if count == total else f" for {count} of {total} workunits"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
